@@ -35,8 +35,8 @@ def bytes_received(url: str) -> int:
 def main() -> None:
     import uvicorn
 
-    from vtrain.emulator.storage.app import make_app
-    from vtrain.emulator.storage.server import address, listen
+    from vtrain.emulator.http_server import address, listen
+    from vtrain.emulator.storage.storage_app import make_app
 
     app, delay, received = make_app(Path(sys.argv[1])), float(sys.argv[2]), 0
 

@@ -25,10 +25,10 @@ def emulator_service(
 
     `backends` take the place of those of the home.
     """
-    from vtrain.emulator.api.service import TrainingService
+    from vtrain.emulator.http_server import address, listen, make_server
     from vtrain.emulator.server import EmulatorOrder, make_app
     from vtrain.emulator.storage.guard import Admission
-    from vtrain.emulator.storage.server import address, listen, make_server
+    from vtrain.emulator.vertex.training_service import TrainingService
 
     admission = admission or Admission()
     order = EmulatorOrder(

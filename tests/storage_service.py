@@ -27,9 +27,9 @@ class StorageEndpoint(NamedTuple):
 @contextmanager
 def storage_service(home: Path, admission: Any = None) -> Iterator[StorageEndpoint]:
     """Serve the buckets of a home, with an `Admission` of the emulator's; needs the extra `emulator`."""
-    from vtrain.emulator.storage.app import make_app
+    from vtrain.emulator.http_server import address, listen, make_server
     from vtrain.emulator.storage.guard import Admission
-    from vtrain.emulator.storage.server import address, listen, make_server
+    from vtrain.emulator.storage.storage_app import make_app
 
     with listen("127.0.0.1", 0) as listener:
         server = make_server(make_app(home, admission or Admission()))

@@ -179,7 +179,7 @@ class EmulatedApi:
         from starlette.applications import Starlette
         from vertex_shelf import ShelfService
 
-        from vtrain.emulator.api.app import api_routes
+        from vtrain.emulator.vertex.rest import api_routes
 
         self.home = home
         self.crashes: list[BaseException] = []

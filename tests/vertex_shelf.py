@@ -12,9 +12,9 @@ from typing import Any
 from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query
 from vtrain.backends.job_storage import GS
 from vtrain.backends.local_plan import runnable
-from vtrain.emulator.api.documents import with_project
-from vtrain.emulator.api.open_backends import OpenBackends
-from vtrain.emulator.api.service import TrainingService
+from vtrain.emulator.vertex.documents import with_project
+from vtrain.emulator.vertex.open_backends import OpenBackends
+from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.errors import ConfigError, ConflictError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.base import Operation

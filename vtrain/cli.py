@@ -231,9 +231,10 @@ class Group(TyperGroup):
         """Return the commands that a shell offers with their summaries; none of them is built."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        item = import_module("typer._click.shell_completion").CompletionItem
+        from vtrain.commands.shell import completion_item
+
         rows = (row for rows in self.rows().values() for row in rows)
-        return [item(name, help=text) for name, text in rows if name.startswith(incomplete)]
+        return [completion_item(name, text) for name, text in rows if name.startswith(incomplete)]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]

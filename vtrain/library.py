@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vtrain.backends.pager import log_pages
 from vtrain.errors import ConfigError, JobFailedError, NotFoundError, VtrainError
 from vtrain.flags.python_arguments import count, path, seconds, text, text_dict, text_list, texts
 from vtrain.following import Follow, looks
@@ -117,7 +118,8 @@ class Job:
 
     def _entries(self, query: LogQuery, *, follow: bool) -> Iterator[LogEntry]:
         if not follow:
-            yield from chain.from_iterable(map(_lines, _present(self._jobs, query)))
+            for page in log_pages(self._jobs.logs, query):
+                yield from chain.from_iterable(map(_lines, page.entries))
             return
         watcher = _Collector()
         for message in looks(Follow(backend=self._jobs, name=self.name, query=query), watcher):
@@ -293,15 +295,6 @@ def _lines(entry: LogEntry) -> Iterator[LogEntry]:
         return
     for line in entry.payload.split(b"\n"):
         yield msgspec.structs.replace(entry, payload=line)
-
-
-def _present(jobs: JobBackend, query: LogQuery) -> Iterator[LogEntry]:
-    more = True
-    while more:
-        page = jobs.logs(query)
-        yield from page.entries
-        more = page.more and page.cursor != query.cursor
-        query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
 def _raise_unless_succeeded(job: AnyJob) -> None:

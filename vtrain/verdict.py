@@ -45,6 +45,13 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         """The meaning of the exit code, in words."""
         return meaning(self.exit_code) if self.exit_code is not None else ""
 
+    def headline(self, *, is_alone: bool = False) -> str:
+        """What failed, in one line; a job whose only replica this was needs no name of it."""
+        if self.replica and self.exit_code is not None and not self.explained:
+            how = f"exit code {self.exit_code}: {self.meaning}."
+            return how if is_alone else f"{self.replica} failed first, with {how}"
+        return self.message.partition("\n")[0] or "the job failed."
+
 
 def failure_of(job: Job) -> Failure | None:
     """The failure in a job's `error`, with secrets masked; None for a job that did not fail."""

@@ -19,7 +19,7 @@ if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
 @pytest.fixture
 def serve() -> Any:
     """Serves an application on loopback, as long as the block lasts, and gives its address."""
-    from vtrain.emulator.storage.server import address, listen, make_server
+    from vtrain.emulator.http_server import address, listen, make_server
 
     @contextmanager
     def serve(app: Any) -> Iterator[str]:
@@ -41,7 +41,7 @@ def board(vtrain_home: Path, serve: Any) -> Iterator[Board]:
     """The dashboard over the jobs of this test."""
     from vtrain.backends.base import CommandLine
     from vtrain.backends.registry import find_backend
-    from vtrain.emulator.dashboard.app import make_app
+    from vtrain.emulator.dashboard.dashboard_app import make_app
 
     backend = find_backend("local")
     with serve(make_app(backend, backend.settings(CommandLine()))) as url:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from dashboard_service import Board, lines_of, page_of
+from stored_jobs import add_job, local_name
+from tuning_jobs import tuning_document
 
 from vtrain.retry import wait_until
 
@@ -65,3 +67,15 @@ def test_a_browser_keeps_a_page_up_to_date(board: Board, vtrain: Any, tmp_path: 
         assert "&lt;i&gt;live&lt;/i&gt;" in page
     assert "Content Security Policy" not in said + said_of_list
     assert "Uncaught" not in said + said_of_list
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.timeout(400)
+def test_a_browser_draws_the_charts(board: Board, vtrain_home: Path, tmp_path: Path) -> None:
+    collection = "hyperparameterTuningJobs"
+    fields = tuning_document(local_name("2001", collection=collection))
+    add_job(vtrain_home, "2001", "tune", collection=collection, fields=fields)
+    document, said = opened(f"{board.url}/jobs/local/us-central1/{collection}/2001", tmp_path / "profile")
+    assert document.count('class="plot-container plotly"') == 1, said
+    assert "accuracy" in document and "This chart cannot be drawn" not in document
+    assert "Content Security Policy" not in said and "Uncaught" not in said

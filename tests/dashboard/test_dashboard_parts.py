@@ -18,12 +18,12 @@ from stored_jobs import add_job
 from vtrain.backends.base import CommandLine
 from vtrain.backends.registry import find_backend
 from vtrain.emulator.dashboard import log_view
-from vtrain.emulator.dashboard.app import OWN_PAGES, routes
+from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES, routes
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import list_folder
 from vtrain.emulator.dashboard.scalars import ScalarReader, Scalars
-from vtrain.emulator.storage.app import RawPaths
 from vtrain.emulator.storage.guard import Admission, Guard
+from vtrain.emulator.storage.storage_app import RawPaths
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.rooted import Root
 
@@ -92,7 +92,7 @@ ASK = """
 import asyncio, sys
 from vtrain.backends.base import CommandLine
 from vtrain.backends.registry import find_backend
-from vtrain.emulator.dashboard.app import make_app
+from vtrain.emulator.dashboard.dashboard_app import make_app
 
 backend = find_backend("local")
 app, events = make_app(backend, backend.settings(CommandLine())), []
@@ -201,7 +201,7 @@ def test_numbers_are_read_again_only_when_they_have_changed(tmp_path: Path) -> N
         more.write('{"step": 2, "accuracy": 1}\n' * 2)
     assert read(is_final=False) is first  # for a while
     last = read(is_final=True)
-    assert [plot.title for plot in last.plots] == ["loss", "accuracy"]
+    assert [figure.title for figure in last.figures] == ["loss", "accuracy"]
     file.unlink()
     assert reader.read(Root(tmp_path), is_final=True) == ([], 0)
 

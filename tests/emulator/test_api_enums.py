@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from vtrain.emulator.api.methods import METHODS, SERVICES
-from vtrain.emulator.grpc.messages import load_messages
+from vtrain.emulator.vertex.grpc_messages import load_messages
+from vtrain.emulator.vertex.methods import METHODS, SERVICES
 from vtrain.messages.codec import fields
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hyperparameter_tuning_job import StudySpec

@@ -135,8 +135,8 @@ def test_over_grpc(tmp_path: Path) -> None:
     for library in ("aiplatform_v1", "aiplatform_v1beta1", "resourcemanager_v3"):
         pytest.importorskip(f"google.cloud.{library}")
     pytest.importorskip("google.cloud.aiplatform_v1")
-    from vtrain.emulator.api.service import TrainingService
-    from vtrain.emulator.grpc.server import serving_grpc
+    from vtrain.emulator.vertex.grpc_server import serving_grpc
+    from vtrain.emulator.vertex.training_service import TrainingService
 
     service = TrainingService(tmp_path / "home", "process")
     with serving_grpc(service, tmp_path / "home", "p", "", lambda _text: None) as ports:

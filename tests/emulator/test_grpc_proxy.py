@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.emulator.grpc.proxy import MOST_CLIENTS, proxying
+from vtrain.emulator.vertex.grpc_proxy import MOST_CLIENTS, proxying
 from vtrain.retry import wait_until
 
 CONNECT = b"CONNECT us-central1-aiplatform.googleapis.com:443 HTTP/1.1\r\n\r\n"
@@ -185,7 +185,7 @@ def test_a_proxy_that_ends_leaves_no_tunnel(upstream: Upstream, caplog: pytest.L
 def test_a_client_that_stays_after_the_last_answer_is_left(
     place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("vtrain.emulator.grpc.proxy.LAST_SECONDS", 0.05)
+    monkeypatch.setattr("vtrain.emulator.vertex.grpc_proxy.LAST_SECONDS", 0.05)
     with (
         listening(place) as listener,
         proxying(place, "") as port,
@@ -202,7 +202,7 @@ def test_a_client_that_stays_after_the_last_answer_is_left(
 def test_more_clients_than_there_is_room_for_are_told(
     proxy: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("vtrain.emulator.grpc.proxy.MOST_CLIENTS", 2)
+    monkeypatch.setattr("vtrain.emulator.vertex.grpc_proxy.MOST_CLIENTS", 2)
     with tunnel(proxy), tunnel(proxy):
         with connect(proxy) as client:
             assert client.recv(1000).startswith(b"HTTP/1.1 503 ")
@@ -249,7 +249,7 @@ def test_a_client_that_says_nothing_is_left(
     proxy: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = idle(proxy)
-    monkeypatch.setattr("vtrain.emulator.grpc.proxy.HEAD_SECONDS", 0.05)
+    monkeypatch.setattr("vtrain.emulator.vertex.grpc_proxy.HEAD_SECONDS", 0.05)
     with connect(proxy, CONNECT[:20]) as client:
         assert client.recv(1000) == b""
     settled(before)

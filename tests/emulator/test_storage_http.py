@@ -17,7 +17,7 @@ import pytest
 from storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.atomic import publishing_file
-from vtrain.emulator.storage import object_store, service
+from vtrain.emulator.storage import object_store, stores
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
 UNIT = 256 * 1024
@@ -301,7 +301,7 @@ def test_bad_chunks_are_refused(http: Any, place: str) -> None:
 def test_uploads_that_begin_at_once_push_out_old_ones_and_each_other_no_further(
     endpoint: StorageEndpoint, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "MOST_SESSIONS", 4)
+    monkeypatch.setattr(stores, "MOST_SESSIONS", 4)
 
     def begin(number: int) -> int:
         http = Http(endpoint.url)
@@ -466,7 +466,7 @@ def test_a_service_that_ends_leaves_no_unfinished_upload(tmp_path: Path) -> None
 def test_a_service_that_ends_does_not_wait_for_an_upload_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("vtrain.emulator.storage.server.SHUTDOWN_SECONDS", 0.1)
+    monkeypatch.setattr("vtrain.emulator.http_server.SHUTDOWN_SECONDS", 0.1)
     with storage_service(tmp_path) as running:
         http = Http(running.url)
         http("POST", "/storage/v1/b", {"name": "bucket"})
@@ -489,8 +489,8 @@ def test_two_services_of_one_home_keep_each_others_conditions(
     """The second runs in a process of its own."""
     program = (
         "import sys; from pathlib import Path; from vtrain.emulator.storage.guard import Admission; "
-        "from vtrain.emulator.storage.app import make_app; "
-        "from vtrain.emulator.storage.server import serve_app\n"
+        "from vtrain.emulator.storage.storage_app import make_app; "
+        "from vtrain.emulator.http_server import serve_app\n"
         "app = make_app(Path(sys.argv[1]), Admission())\n"
         "serve_app(app, '127.0.0.1', 0, lambda url: print(url, flush=True), print)"
     )

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.emulator.storage.catalog import BucketRecord, Catalog
-from vtrain.emulator.storage.listing import Glob, NamePage, Position, Selection, select
 from vtrain.emulator.storage.object_files import BucketFolders, ObjectFile
-from vtrain.emulator.storage.refusals import Refusal
+from vtrain.emulator.storage.object_listing import NamePage, ObjectSelection, Position, read_glob, select
+from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.emulator.storage.uploads import MultipartBody
 from vtrain.rooted import Root
 
@@ -37,7 +37,7 @@ NAMES = st.lists(st.text("ab/", min_size=1, max_size=6), max_size=30)
 
 
 def pick(names: list[str], **asked: Any) -> NamePage:
-    return select(lambda position: filter(position.reaches, sorted(set(names))), Selection(**asked))
+    return select(lambda position: filter(position.reaches, sorted(set(names))), ObjectSelection(**asked))
 
 
 @given(NAMES, st.text("ab/", max_size=2), st.sampled_from(["", "/", "ab"]), st.integers(1, 5), st.booleans())
@@ -81,28 +81,28 @@ def test_every_name_is_listed_or_below_a_prefix(names: list[str], prefix: str) -
     ],
 )
 def test_globs(glob: str, matching: tuple[str, ...], others: tuple[str, ...]) -> None:
-    pattern = Glob(glob)
+    pattern = read_glob(glob)
     assert all(pattern.matches(name) for name in matching)
     assert not any(pattern.matches(name) for name in others)
 
 
 def test_a_glob_is_matched_in_time_that_grows_with_the_name() -> None:
     """A pattern of `re` would try every way to share the letters among the stars."""
-    assert not Glob("**a" * 340 + "b").matches("a" * 1024)
-    assert not Glob("{a,aa}" * 170 + "b").matches("a" * 1024)
+    assert not read_glob("**a" * 340 + "b").matches("a" * 1024)
+    assert not read_glob("{a,aa}" * 170 + "b").matches("a" * 1024)
 
 
 @pytest.mark.parametrize("glob", ["[z-a]", "[]", "{a", "a}", "{{a}", "*" * 1025])
 def test_what_is_no_glob_is_refused(glob: str) -> None:
-    with pytest.raises(Refusal):
-        Glob(glob)
+    with pytest.raises(StorageRefusal):
+        read_glob(glob)
 
 
 @pytest.mark.parametrize("head", [b"--" + b" " * (1 << 20), b"--b\n\n" + b"\n--b\nh" * 200_000])
 def test_a_head_that_never_ends_is_refused_at_once(head: bytes) -> None:
     """A pattern with nested repetition needed hours for it."""
     body = MultipartBody()
-    with pytest.raises(Refusal):
+    with pytest.raises(StorageRefusal):
         body.feed(head)
         body.close()
 
@@ -124,7 +124,7 @@ def test_a_body_is_read_alike_however_it_is_cut(content: bytes, cuts: list[int],
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader_of_bodies(data: bytes) -> None:
     body = MultipartBody()
-    with pytest.raises(Refusal):
+    with pytest.raises(StorageRefusal):
         body.feed(data)
         body.close()
 
@@ -139,11 +139,11 @@ def test_a_page_reads_no_more_names_than_it_has() -> None:
                 asked.append(name)
                 yield name
 
-    page = select(names, Selection(delimiter="/", limit=5))
+    page = select(names, ObjectSelection(delimiter="/", limit=5))
     assert page.prefixes == ("0/", "1/", "10/", "100/", "101/")
     assert asked == ["0/0", "1/0", "10/0", "100/0", "101/0", "102/0"]
     asked.clear()
-    assert select(names, Selection(limit=3, token=page.token)).names == ("102/0", "102/1", "102/2")
+    assert select(names, ObjectSelection(limit=3, token=page.token)).names == ("102/0", "102/1", "102/2")
     assert asked == ["102/0", "102/1", "102/2", "102/3"]
 
 
@@ -203,13 +203,13 @@ def test_each_folder_is_read_once_for_a_page_of_prefixes(
     read: list[object] = []
     scan = os.scandir
     monkeypatch.setattr(os, "scandir", lambda place: (read.append(place), scan(place))[1])
-    page = select(lambda position: folders.names("bucket", "", position), Selection(delimiter="/"))
+    page = select(lambda position: folders.names("bucket", "", position), ObjectSelection(delimiter="/"))
     assert (len(page.prefixes), len(read)) == (300, 1 + 300 * 2)
 
 
 @pytest.mark.parametrize("token", ["cA==", "aQ==", "eHg=", "!"])
 def test_a_page_token_that_is_none_is_refused(token: str) -> None:
-    with pytest.raises(Refusal, match="page token"):
+    with pytest.raises(StorageRefusal, match="page token"):
         pick(["a", "b"], token=token)
 
 

@@ -14,7 +14,7 @@ from emulator_service import emulator_service
 from storage_service import Http
 
 import vtrain
-from vtrain.emulator.api.open_backends import OpenBackends
+from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.messages.training_task import CUSTOM_TASK
 from vtrain.testing.script import Script, script_job
 

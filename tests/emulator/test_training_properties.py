@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from job_strategies import valid_jobs
 from storage_service import Http
 
-from vtrain.emulator.api.documents import masked, read_body, with_enum_numbers, with_project
-from vtrain.emulator.api.filters import read_filter
-from vtrain.emulator.api.refusals import Refusal
+from vtrain.emulator.vertex.documents import masked, read_body, with_enum_numbers, with_project
+from vtrain.emulator.vertex.filters import read_filter
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.messages.codec import fields, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.resources import RESOURCES
@@ -96,7 +96,7 @@ def test_no_question_about_logs_is_answered_with_500(http: Http, body: Any) -> N
 def test_a_filter_is_read_or_refused(text: str) -> None:
     try:
         test = read_filter(text)
-    except Refusal as refusal:
+    except VertexRefusal as refusal:
         assert refusal.status == "INVALID_ARGUMENT"
     else:
         assert test({"displayName": "a", "labels": {}, "state": "x"}) in (True, False)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from vtrain.output.job_table import JobRow, job_row, job_table
-from vtrain.output.table import display_width
+from vtrain.output.layout import display_width
 from vtrain.times import from_epoch
 
 ROW = JobRow(

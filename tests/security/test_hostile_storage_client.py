@@ -22,7 +22,7 @@ from link_swapper import swapped_with_link
 from storage_service import Http, Reply, StorageEndpoint, storage_service
 
 from vtrain.emulator.storage.object_files import BucketFolders
-from vtrain.emulator.storage.refusals import Refusal
+from vtrain.emulator.storage.storage_refusals import StorageRefusal
 
 SECRET = b"the secret of this machine"
 OUTSIDE = "OUTSIDE"
@@ -228,7 +228,7 @@ def test_every_path_lies_below_its_bucket_or_aside(tmp_path: Path, bucket: str, 
     for tried in (bucket, "good"):
         try:
             file = folders.prepare_file(tried, name)
-        except (Refusal, UnicodeEncodeError):
+        except (StorageRefusal, UnicodeEncodeError):
             assert tried == bucket or any("\ud800" <= letter <= "\udfff" for letter in name)
             continue
         path = file.root.path / file.place

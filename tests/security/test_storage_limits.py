@@ -18,7 +18,8 @@ pytest.importorskip("google_crc32c")
 
 from storage_service import Http, StorageEndpoint, storage_service
 
-from vtrain.emulator.storage import bodies, server, service
+from vtrain.emulator import http_server
+from vtrain.emulator.storage import bodies, stores
 from vtrain.emulator.storage.guard import Admission
 
 UPLOAD = "/upload/storage/v1/b/good/o"
@@ -200,7 +201,7 @@ def test_headers_have_a_limit(endpoint: StorageEndpoint, http: Http) -> None:
 
 
 def test_headers_that_drip_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.3)
     with storage_service(tmp_path) as running, connect(running.url) as silent, connect(running.url) as slow:
         slow.settimeout(0.05)
         slow.sendall(b"GET /storage/v1/b HTTP/1.1\r\nHost: localhost\r\nX: ")
@@ -219,7 +220,7 @@ def test_headers_that_drip_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_uploads_that_never_go_on_hold_no_files_and_end(
     endpoint: StorageEndpoint, http: Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "MOST_SESSIONS", 20)
+    monkeypatch.setattr(stores, "MOST_SESSIONS", 20)
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
     begun = [

@@ -28,9 +28,9 @@ def dashboard(board: DashboardFlags, place: PlaceFlags, common: CommonFlags) -> 
     port = port_number(board.port)
     backend = _local_backend(place.backend)
     with needed_modules("dashboard"):
-        from vtrain.emulator.dashboard.app import make_app
+        from vtrain.emulator.dashboard.dashboard_app import make_app
+        from vtrain.emulator.http_server import serve_app
         from vtrain.emulator.storage.guard import new_token
-        from vtrain.emulator.storage.server import serve_app
     token = new_token()
     app = make_app(backend, backend.settings(CommandLine()), location=place.region, token=token)
     with until_interrupted(console), ExitStack() as stack:

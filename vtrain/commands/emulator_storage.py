@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vtrain.emulator.storage.guard import Admission
 
 LARGEST_PORT = 65535
-_MODULES = frozenset({"starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "jinja2"})
+_MODULES = frozenset({"starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "jinja2", "plotly"})
 
 
 def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -> None:
@@ -29,8 +29,8 @@ def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -
     port = port_number(where.port)
     admission = admission_of(clients, console)
     with needed_modules():
-        from vtrain.emulator.storage.app import make_app
-        from vtrain.emulator.storage.server import serve_app
+        from vtrain.emulator.http_server import serve_app
+        from vtrain.emulator.storage.storage_app import make_app
     app = make_app(home_folder(), admission)
 
     def announce(url: str) -> None:
@@ -51,8 +51,8 @@ def until_interrupted(console: Console) -> Iterator[None]:
 
 
 @contextmanager
-def needed_modules(what: str = "emulator") -> Iterator[None]:
-    """A block that imports the server. Raises UnavailableError where the extra is not installed."""
+def needed_modules(what: str = "emulator", extra: str = "emulator") -> Iterator[None]:
+    """A block that imports what an extra brings. Raises UnavailableError where the extra is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -60,8 +60,8 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
             raise
         raise UnavailableError(
             f"The {what} needs {error.name}, which is not installed.",
-            hint=f"Install it: {install_command('emulator')}\n"
-            f"Or, in a clone of vtrain: {command_in_a_clone('emulator')}",
+            hint=f"Install it: {install_command(extra)}\n"
+            f"Or, in a clone of vtrain: {command_in_a_clone(extra)}",
         ) from error
 
 

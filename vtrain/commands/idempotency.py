@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import LOCAL_PACE, Query
+from vtrain.backends.pager import all_jobs
 from vtrain.command_log import is_repeated
-from vtrain.commands.jobs import all_jobs
 from vtrain.commands.kinds import ResourceKind
 from vtrain.commands.session import Session
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends import HoldingBackend, Holdings, Page, Query
+from vtrain.backends import HoldingBackend, Holdings, Query
+from vtrain.backends.pager import all_jobs
 from vtrain.commands.kinds import ANY_JOB, JOB_KINDS, ResourceKind, noun_of
 from vtrain.commands.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
 from vtrain.commands.session import (
@@ -25,7 +26,7 @@ from vtrain.commands.session import (
     open_session,
     resource_document,
 )
-from vtrain.errors import NotFoundError, ServiceError, StorageError, VtrainError
+from vtrain.errors import NotFoundError, StorageError, VtrainError
 from vtrain.flags.grammar import count_or_unlimited
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages import states
@@ -154,18 +155,6 @@ def _say_what_went(console: Console, held: Holdings) -> None:
 # lists
 
 
-class AnyPage(Protocol):
-    """One answer of many; an empty token ends them."""
-
-    @property
-    def next_page_token(self) -> str: ...
-
-
-P = TypeVar("P", bound=AnyPage)
-MOST_PAGES = 10_000
-"""Pages of a list; a page has up to 100 jobs."""
-
-
 def query_all(session: Session, kind: ResourceKind) -> Query:
     """Asks for all resources of a kind in the session's region; for those that live here, in every one."""
     settings = session.settings
@@ -180,29 +169,6 @@ def page_size(session: Session, listing: ListFlags) -> int:
     if not session.is_local or listing.filter or listing.sort_by or limit is None:
         return usual
     return min(limit, usual)
-
-
-def pages(ask: Callable[[Query], P], query: Query) -> Iterator[P]:
-    """All pages; one is asked for when it is needed. Raises ServiceError where they do not end."""
-    token, seen = "", {""}
-    while len(seen) <= MOST_PAGES:
-        page = ask(msgspec.structs.replace(query, page_token=token))
-        yield page
-        token = page.next_page_token
-        if not token:
-            return
-        if token in seen:
-            raise ServiceError("The service repeats a page of its list, which does not end.")
-        seen.add(token)
-    raise ServiceError(f"The list has more than {MOST_PAGES} pages.", hint="Ask for fewer with --limit.")
-
-
-def all_jobs(ask: Callable[[Query], Page], query: Query, damaged: list[str] | None = None) -> Iterator[Job]:
-    """The jobs of all pages; the names of those that cannot be read are appended to `damaged`."""
-    for page in pages(ask, query):
-        if damaged is not None:
-            damaged += page.damaged
-        yield from page.jobs
 
 
 def show_resources(

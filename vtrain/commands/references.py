@@ -34,6 +34,7 @@ from vtrain.messages.names import (
 )
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import has_ended, short
+from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.runtime.database import has_store
 from vtrain.settings import home_folder
@@ -146,13 +147,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             (called(job.name), short(job.state), ago(job.create_time), on_one_line(job.display_name))
             for job in jobs[:MOST_CANDIDATES]
         ]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        rows = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        ]
         others = ["… and others"] if len(jobs) > MOST_CANDIDATES else []
-        return "\n".join(["Name it by its id, or by the first digits of that:", *rows, *others])
+        return "\n".join(["Name it by its id, or by the first digits of that:", *in_columns(cells), *others])
 
 
 def job_id(name: str) -> str:

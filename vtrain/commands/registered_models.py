@@ -12,7 +12,8 @@ import msgspec
 
 from vtrain.backends import Query
 from vtrain.backends.models import ModelRegistryBackend
-from vtrain.commands.jobs import pages, query_all
+from vtrain.backends.pager import pages
+from vtrain.commands.jobs import query_all
 from vtrain.commands.kinds import MODEL
 from vtrain.commands.selection import show_list
 from vtrain.commands.session import (

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from vtrain.backends.base import PRELOAD_FLAG
+from vtrain.backends.pager import pages
 from vtrain.commands.drafting import warn_all
-from vtrain.commands.jobs import pages, query_all, show_resources
+from vtrain.commands.jobs import query_all, show_resources
 from vtrain.commands.kinds import PERSISTENT_RESOURCE
 from vtrain.commands.session import (
     Session,

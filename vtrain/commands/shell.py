@@ -122,19 +122,29 @@ def set_up(words: Sequence[str]) -> str:
     script = SCRIPTS[shell].lstrip()
     if flag == "--show-completion":
         return script.rstrip()
-    installers = import_module("typer._completion_shared")  # they know the start-up files of each shell
-    _, path = installers.install(prog_name="vtrain", complete_var=VARIABLE, shell=shell)
+    install = _private("_completion_shared").install  # it knows the start-up files of each shell
+    _, path = install(prog_name="vtrain", complete_var=VARIABLE, shell=shell)
     path.write_text(script)
     return f"Completion for {shell} is installed in {path}. Open a new shell to use it."
 
 
 def _offers(root: Any, invocation: Any, args: list[str], incomplete: str) -> list[tuple[str, str]]:
     """Words that may stand for the last one, each with its text."""
-    completer = import_module("typer._completion_classes").BashComplete
+    completer = _private("_completion_classes").BashComplete
     invocation.job_names = partial(import_module, "vtrain.commands.job_names")
     asked = completer(root, {"obj": invocation}, "vtrain", VARIABLE)
     items = asked.get_completions(args, incomplete)
     return [(str(item.value), " ".join((item.help or "").split())) for item in items]
+
+
+def completion_item(value: str, text: str) -> Any:
+    """A word that a shell offers, with its text."""
+    return _private("_click.shell_completion").CompletionItem(value, help=text)
+
+
+def _private(module: str) -> Any:
+    """A private module of Typer: none is asked for elsewhere, and pyproject.toml bounds Typer's version."""
+    return import_module(f"typer.{module}")
 
 
 def _described(offers: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from vtrain.backends import HostBackend, ReplicaUsage, RunningReplica
+from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import running_replicas
 from vtrain.commands.inside import find_hosted, not_running
-from vtrain.commands.jobs import all_jobs, query_all
+from vtrain.commands.jobs import query_all
 from vtrain.commands.kinds import CUSTOM_JOB
 from vtrain.commands.references import job_id, jobs_here, short_ids
 from vtrain.commands.session import Session, open_named, open_session

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from vtrain.backends.pager import log_pages
 from vtrain.commands.conclusion import conclude
 from vtrain.commands.kinds import ResourceKind
 from vtrain.commands.session import Session, open_named
@@ -120,14 +119,10 @@ def logs(
     query = LogQuery(name=name, task_name=stream.task_name)
     troubles: list[str] = []
     try:
-        while True:
-            page = session.jobs.logs(query)
+        for page in log_pages(session.jobs.logs, query):
             sink.show(page.entries)
             if page.trouble and page.trouble not in troubles:
                 troubles.append(page.trouble)
-            if not page.more or page.cursor == query.cursor:
-                break
-            query = msgspec.structs.replace(query, cursor=page.cursor)
     finally:
         sink.close()
     for trouble in troubles:

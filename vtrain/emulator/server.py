@@ -19,18 +19,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import find_backend
-from vtrain.emulator.api.app import api_routes
-from vtrain.emulator.api.metadata import HEADERS, metadata_routes
-from vtrain.emulator.api.refusals import Refusal
-from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.clients import Calls
-from vtrain.emulator.dashboard.app import OWN_PAGES
-from vtrain.emulator.dashboard.app import routes as dashboard_routes
+from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES
+from vtrain.emulator.dashboard.dashboard_app import routes as dashboard_routes
+from vtrain.emulator.http_server import address, listen, make_server, run_until_signal
 from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.emulator.running import Running, make_folder, recorded
-from vtrain.emulator.storage.app import make_service
 from vtrain.emulator.storage.guard import Admission, Guard
-from vtrain.emulator.storage.server import address, listen, make_server, run_until_signal
+from vtrain.emulator.storage.storage_app import make_service
+from vtrain.emulator.vertex.metadata_server import HEADERS, metadata_routes
+from vtrain.emulator.vertex.rest import api_routes, as_json
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
 from vtrain.runtime.supervisor_process import reap
 
@@ -85,18 +85,14 @@ def make_app(order: EmulatorOrder, service: TrainingService) -> ASGIApp:
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:
-    return _as_json(Refusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}."))
+    refusal = VertexRefusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}.")
+    return as_json(refusal.document(), refusal.http_status)
 
 
 async def _broken(_request: Request, _error: Exception) -> Response:
     """The answer for a fault in the code: the server prints its traceback."""
-    return _as_json(Refusal("INTERNAL", "The emulator has a fault: its messages on stderr tell which."))
-
-
-def _as_json(refusal: Refusal) -> Response:
-    """An error in the envelope of the API."""
-    data = msgspec.json.encode(refusal.document())
-    return Response(data, refusal.http_status, media_type="application/json; charset=UTF-8")
+    refusal = VertexRefusal("INTERNAL", "The emulator has a fault: its messages on stderr tell which.")
+    return as_json(refusal.document(), refusal.http_status)
 
 
 def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:
@@ -146,7 +142,7 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
             project=order.project,
         )
         if order.grpc:
-            from vtrain.emulator.grpc.server import serving_grpc
+            from vtrain.emulator.vertex.grpc_server import serving_grpc
 
             token = order.admission.token
             ports = stack.enter_context(serving_grpc(service, order.home, order.project, token, tell))

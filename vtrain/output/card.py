@@ -69,7 +69,7 @@ def _summary_lines(job: Job, places: Sequence[Pointer]) -> list[Line]:
 def _card_lines(console: Console, failure: Failure, job: Job, places: Sequence[Pointer]) -> Iterator[Line]:
     """The card: what failed, where, why as far as this terminal has not just shown it, and where to look."""
     uses = replica_uses(job)
-    headline, called = _headline(failure, is_alone=len(uses) == 1), on_one_line(job.display_name)
+    headline, called = failure.headline(is_alone=len(uses) == 1), on_one_line(job.display_name)
     begun = len(f"FAILED  {called}: ")
     yield (
         *(state(states.FAILED), "  ", name(called), ": "),
@@ -160,16 +160,9 @@ def _use_parts(use: ReplicaUse, job: Job) -> Iterator[str]:
         yield f"processor time {use.cpu_seconds:.1f} s"
 
 
-def _headline(failure: Failure, *, is_alone: bool = False) -> str:
-    if failure.replica and failure.exit_code is not None and not failure.explained:
-        how = f"exit code {failure.exit_code}: {failure.meaning}."
-        return how if is_alone else f"{failure.replica} failed first, with {how}"
-    return failure.message.splitlines()[0] if failure.message else "the job failed."
-
-
 def _annotation(failure: Failure) -> str:
     """`::error file=…,line=…::message`, escaped as GitHub's workflow commands demand."""
-    headline = _headline(failure)
+    headline = failure.headline()
     text = f"{failure.traceback[-1]} ({headline})" if failure.traceback else headline
     file = _escaped(_from_here(failure.file)).replace(":", "%3A").replace(",", "%2C")
     place = f" file={file},line={failure.line}" if file else ""
@@ -182,10 +175,10 @@ def _escaped(text: str) -> str:
 
 def _add_summary(path: Path, failure: Failure, job: Job) -> None:
     quoted = folded(failure.traceback, failure.file) or failure.message.splitlines()
-    if quoted[:1] == [_headline(failure)]:
+    if quoted[:1] == [failure.headline()]:
         quoted = quoted[1:]
     fence = "\n".join(["", "```text", *quoted, "```", ""]) if quoted else ""
     hint = f"\n{failure.hint}\n" if failure.hint else ""
-    text = f"### {on_one_line(job.display_name)} failed\n\n{_headline(failure)}\n{fence}{hint}"
+    text = f"### {on_one_line(job.display_name)} failed\n\n{failure.headline()}\n{fence}{hint}"
     with path.open("a", encoding="utf-8", errors="replace") as file:
         file.write(text)

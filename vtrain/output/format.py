@@ -32,7 +32,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     order: int = 0
     width: int = 0
     wrap: int = 0
-    format: str = ""
+    format: Format | None = None
     is_reverse: bool = False
     is_optional: bool = False
     is_hidden: bool = False

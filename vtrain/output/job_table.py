@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vtrain.messages.states import short
-from vtrain.output.colours import Role, paint, state_role
-from vtrain.output.table import beginning, display_width
+from vtrain.output.colours import Role, state_role
+from vtrain.output.layout import GAP, column_widths, in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, duration_in_words, seconds_between
 
 HEADINGS = ("ID", "NAME", "STATE", "TRIALS", "CREATED", "TOOK", "EXIT", "BACKEND")
-GAP = 2
 LEAST_NAME = 12
 """Columns that a name keeps where the terminal is narrow."""
 
@@ -53,23 +52,18 @@ def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
     """
     kept = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
     lines = [[HEADINGS[place] for place in kept], *([row[place] for place in kept] for row in rows)]
-    widths = [max(map(display_width, cells)) for cells in zip(*lines, strict=True)]
-    name = kept.index(1) if 1 in kept else None
-    if name is not None:
-        spare = width - sum(widths) - GAP * (len(widths) - 1)
+    widths = column_widths(lines)
+    if 1 in kept:
+        name = kept.index(1)
+        spare = width - sum(widths) - len(GAP) * (len(widths) - 1)
         widths[name] = max(min(widths[name], LEAST_NAME), widths[name] + min(spare, 0))
-    roles = [Role.DIM if place in (4, 5, 7) else None for place in kept]
-    text = ""
-    for number, cells in enumerate(lines):
-        parts = []
-        for place, cell in enumerate(cells):
-            fits = display_width(cell) <= widths[place]
-            shown = cell if fits else f"{beginning(cell, widths[place] - 1)}…"
-            padding = " " * (widths[place] - display_width(shown))
-            role = Role.NAME if number == 0 else state_role(cell) if kept[place] == 2 else roles[place]
-            parts.append((paint(shown, role) if coloured and role else shown) + padding)
-        text += (" " * GAP).join(parts).rstrip() + "\n"
-    return text
+
+    def role_of(number: int, place: int, cell: str) -> Role | None:
+        if not coloured or number == 0:
+            return Role.NAME if coloured else None
+        return state_role(cell) if kept[place] == 2 else Role.DIM if kept[place] in (4, 5, 7) else None
+
+    return "".join(f"{line}\n" for line in in_columns(lines, widths=widths, role_of=role_of))
 
 
 def _trials(document: Mapping[str, Any]) -> str:

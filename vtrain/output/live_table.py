@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from vtrain.output.colours import Role, has_colours, paint
-from vtrain.output.table import beginning, display_width
+from vtrain.output.layout import beginning, in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.output.writing import write_all
 
-GAP = "  "
 LEAVING = "Ctrl-C leaves."
 
 
@@ -33,7 +32,9 @@ class LiveTable:
     def show(self, headings: Sequence[str], rows: Sequence[Sequence[str]], otherwise: str) -> None:
         """Draw these rows over the last ones, or else a sentence. Columns without any text are left out."""
         columns, height = shutil.get_terminal_size()
-        lines = _lines(headings, rows) if rows else [otherwise]
+        kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
+        cells = [[on_one_line(row[place]) for place in kept] for row in (headings, *rows)]
+        lines = in_columns(cells) if rows else [otherwise]
         lines = [beginning(line, columns) for line in [*lines, "", LEAVING]][: max(height - 1, 1)]
         if rows and has_colours(sys.stdout):
             lines[0] = paint(lines[0], Role.NAME)
@@ -41,15 +42,3 @@ class LiveTable:
         drawn = "".join(f"\r\x1b[K{line}\n" for line in lines)
         write_all(sys.stdout.fileno(), f"{up}{drawn}\x1b[J".encode("utf-8", "replace"))
         self._lines = len(lines)
-
-
-def _lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
-    cells = [[on_one_line(row[place]) for place in kept] for row in (headings, *rows)]
-    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    return [
-        GAP.join(
-            cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in cells
-    ]

@@ -9,7 +9,6 @@ import msgspec
 
 from vtrain.output.format import PAGE, Format
 from vtrain.output.keys import get
-from vtrain.output.projection import parse_format
 
 Printer = Callable[[Iterable[Any], Format, bool], Iterator[str]]
 """Prints documents. The last argument is true for a list, whose elements are separated by marks."""
@@ -99,6 +98,7 @@ def _multi(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str
         for place, column in enumerate(fmt.columns):
             if place or is_list:
                 yield fmt.text("separator", "")
+            assert column.format is not None  # `multi` demands one
             yield _print_nested(get(record, column.key.path), column.format)
         yield fmt.text("terminator", "")
 
@@ -121,8 +121,7 @@ def _table(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str
     return print_table(documents, fmt, _print_nested)
 
 
-def _print_nested(value: Any, format_text: str) -> str:
-    fmt = parse_format(format_text)
+def _print_nested(value: Any, fmt: Format) -> str:
     if isinstance(value, list):
         return "".join(render_list(value, fmt))
     return render(value, fmt) if value else ""

@@ -61,9 +61,7 @@ def _checked(fmt: Format) -> Format:
                 hint=f"Write {name}=1.",
             )
     for column in fmt.columns:
-        if column.format:
-            parse_format(column.format)
-        elif fmt.name == "multi":
+        if fmt.name == "multi" and column.format is None:
             raise ConfigError(
                 f"Format [multi] needs a format for {column.key.text}.",
                 hint=f"Write {column.key.text}:format=json.",
@@ -109,7 +107,7 @@ class Entry:
             order=self.order,
             width=int(given.get("width") or 0),
             wrap=_NARROWEST if wrap is True else int(wrap or 0),
-            format=str(given.get("format", "")),
+            format=parse_format(str(given["format"])) if given.get("format") else None,
             is_reverse=bool(given.get("reverse")),
             is_optional=bool(given.get("optional")),
             is_hidden=self.is_hidden,

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from vtrain.output.format import PAGE, Column, Format
+from vtrain.output.layout import beginning, display_width, text_width
 from vtrain.output.projector import cell_text, row_projector
 
 Texts = Sequence[str]
-PrintNested = Callable[[Any, str], str]
-"""Prints a value inside a document, given the text of its own format."""
+PrintNested = Callable[[Any, Format], str]
+"""Prints a value inside a document in a format of its own."""
 
 
 def print_table(documents: Iterable[Any], fmt: Format, print_nested: PrintNested) -> Iterator[str]:
@@ -245,35 +246,3 @@ def _fit(text: str, width: int, align: str) -> str:
     if align == "right":
         return text.rjust(characters)
     return text.center(characters) if align == "center" else text.ljust(characters)
-
-
-def text_width(text: str) -> int:
-    """The width of the widest line."""
-    return display_width(text) if "\n" not in text else max(map(display_width, text.split("\n")))
-
-
-def display_width(text: str) -> int:
-    """Columns that `text` takes on a terminal, as gcloud counts them.
-
-    Wide East Asian characters take two; combining marks, and characters that only format, take none.
-    """
-    if text.isascii():
-        return len(text)
-    from unicodedata import category, combining, east_asian_width
-
-    return sum(
-        0 if combining(char) or category(char) == "Cf" else 2 if east_asian_width(char) in "WF" else 1
-        for char in text
-    )
-
-
-def beginning(text: str, columns: int) -> str:
-    """As much of the beginning of a text as fits into that many columns."""
-    if text.isascii():
-        return text[:columns]
-    taken = 0
-    for place, char in enumerate(text):
-        taken += display_width(char)
-        if taken > columns:
-            return text[:place]
-    return text

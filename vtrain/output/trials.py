@@ -8,14 +8,13 @@ from typing import Any
 
 from vtrain.failure import last_traceback
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
-from vtrain.output.colours import Role, paint
-from vtrain.output.table import display_width
+from vtrain.output.colours import Role
+from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.runtime.tuning.ranking import best, ranked
 from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
 from vtrain.times import duration_in_words, seconds_between
 
-GAP = "  "
 MOST_NAMED = 5
 """Trials of a Pareto front that a sentence names."""
 _ROLES = {SUCCEEDED: Role.GOOD, INFEASIBLE: Role.ERROR, "ACTIVE": Role.ACTIVE, "STOPPING": Role.WARNING}
@@ -119,16 +118,12 @@ class TrialTable:
     def lines(self, trials: Sequence[Trial], *, coloured: bool = False) -> list[str]:
         """The same as lines of text."""
         rows = [[on_one_line(cell) for cell in row] for row in self.cells(trials)]
-        widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-        lines = []
-        for row in rows:
-            cells = []
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-                role = Role.NAME if row is rows[0] else _ROLES.get(cell) if place == 1 else None
-                shown = paint(cell, role) if coloured and role else cell
-                cells.append(shown + " " * (width - display_width(cell)))
-            lines.append(GAP.join(cells).rstrip())
-        return lines
+
+        def role_of(number: int, place: int, cell: str) -> Role | None:
+            role = Role.NAME if number == 0 else _ROLES.get(cell) if place == 1 else None
+            return role if coloured else None
+
+        return in_columns(rows, role_of=role_of)
 
     def _row(self, trial: Trial, *, reason: str) -> list[str]:
         values = {each.parameter_id: shown_value(each.value) for each in trial.parameters}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import re
 import shutil
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
@@ -18,19 +17,16 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SCRIPT_PACKAGE, SITE
 from vtrain.packaging.project import Project, read_project
-from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, readable
+from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, packed_members, readable
 from vtrain.project_names import canonical, distribution_name
 
 if TYPE_CHECKING:
-    from email.message import Message
+    from packaging.metadata import RawMetadata
 
-_LONGEST_VERSION = 20
-"""Letters of a metadata version that are read."""
+_FINAL = ("2.2", "2.3", "2.4", "2.5")
+"""Versions of metadata whose fields are final unless `Dynamic` names them (PEP 643)."""
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
-"""The names and versions of distributions that are safe in the name of a folder."""
 
 
 def is_direct(path: Path) -> bool:
@@ -38,11 +34,11 @@ def is_direct(path: Path) -> bool:
     if not path.name.endswith(".tar.gz"):
         return False
     try:
-        with tarfile.open(path) as tar:
-            first = tar.next()
-            if first is None or not first.isfile() or PurePosixPath(first.name).name != "setup.cfg":
+        with closing(packed_members(path)) as members:
+            first = next(members, None)
+            if first is None or PurePosixPath(first.name).name != "setup.cfg":
                 return False
-            return _layout(_content(tar, first)) == LAYOUT
+            return _layout(first.read(METADATA_LIMIT)) == LAYOUT
     except DAMAGED:
         return False
 
@@ -93,11 +89,15 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> Non
 
 
 def _write_dist_info(path: Path, site: Path) -> None:
+    from packaging.utils import canonicalize_name
+    from packaging.version import Version
+
     text = _metadata(path)
-    fields = _named_fields(path, text)
-    if not (_NAME.fullmatch(fields["Name"]) and _VERSION.fullmatch(fields["Version"])):
-        raise PackagingError(f"The metadata of {path.name} names {fields['Name']!r} {fields['Version']!r}.")
-    label = f"{fields['Name']}".replace("-", "_").replace(".", "_") + f"-{fields['Version']}"
+    name, version = metadata_name(path), metadata_version(path)
+    try:
+        label = f"{canonicalize_name(name, validate=True).replace('-', '_')}-{Version(version)}"
+    except ValueError:
+        raise PackagingError(f"The metadata of {path.name} names {name!r} {version!r}.") from None
     folder = site / f"{label}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "METADATA").write_bytes(text)
@@ -111,13 +111,11 @@ def requires_dist(path: Path) -> tuple[str, ...] | None:
     2.2 or by naming the field in Dynamic (PEP 643), and so does one without metadata that can be read.
     """
     fields = _fields(path)
-    if not path.name.endswith(".whl"):
-        dynamic = {str(value).lower() for value in fields.get_all("Dynamic", [])}
-        parts = str(fields["Metadata-Version"])[:_LONGEST_VERSION].split(".")
-        version = tuple(int(part) for part in parts if part.isdecimal())
-        if version < (2, 2) or "requires-dist" in dynamic:
-            return None
-    return tuple(str(value) for value in fields.get_all("Requires-Dist", []))
+    dynamic = map(str.lower, fields.get("dynamic", ()))
+    is_final = fields.get("metadata_version") in _FINAL and "requires-dist" not in dynamic
+    if not (is_final or path.name.endswith(".whl")):
+        return None
+    return tuple(fields.get("requires_dist", ()))
 
 
 def requirements_beside(lines: Iterable[str], packages: Mapping[str, Path]) -> Iterator[str]:
@@ -161,7 +159,7 @@ def _of_extra(package: Path, extra: str) -> Iterator[str]:
 
 def requires_python(path: Path) -> str:
     """The versions of Python that a package demands; "" where it says nothing, or only its build does."""
-    said = str(_fields(path)["Requires-Python"] or "")
+    said = _fields(path).get("requires_python", "")
     if said or path.name.endswith(".whl") or is_direct(path):
         return said
     project = _project(path)
@@ -182,31 +180,21 @@ def _project(path: Path) -> Project | None:
 
 def _project_files(path: Path) -> Iterator[tuple[str, bytes]]:
     """The files beside each other that describe the project in an sdist."""
-    if path.name.endswith(".zip"):
-        with readable(path), zipfile.ZipFile(path) as archive:
-            for info in archive.infolist():
-                if _is_project_file(info.filename):
-                    yield PurePosixPath(info.filename).name, _start(archive, info)
-        return
-    with readable(path), tarfile.open(path) as tar:
-        for member in tar:
-            if member.isfile() and _is_project_file(member.name):
-                yield PurePosixPath(member.name).name, _content(tar, member)
-
-
-def _is_project_file(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    return 0 < len(parts) <= 2 and parts[-1] in ("setup.py", "setup.cfg", "pyproject.toml")
+    with readable(path):
+        for file in packed_members(path):
+            parts = PurePosixPath(file.name).parts
+            if 0 < len(parts) <= 2 and parts[-1] in ("setup.py", "setup.cfg", "pyproject.toml"):
+                yield parts[-1], file.read(METADATA_LIMIT)
 
 
 def metadata_name(path: Path) -> str:
     """The distribution's name in the metadata; "" for an sdist whose name its build decides."""
-    return str(_fields(path)["Name"] or "")
+    return _fields(path).get("name", "")
 
 
 def metadata_version(path: Path) -> str:
     """The distribution's version in the metadata; "" for an sdist whose version its build decides."""
-    return str(_fields(path)["Version"] or "")
+    return _fields(path).get("version", "")
 
 
 def import_names(path: Path) -> tuple[str, ...]:
@@ -219,21 +207,12 @@ def import_names(path: Path) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _fields(path: Path) -> Message:
+def _fields(path: Path) -> RawMetadata:
     """The metadata. pip builds an sdist whatever its PKG-INFO says, so it may say nothing there."""
-    text = _metadata(path)
-    return _named_fields(path, text) if path.name.endswith(".whl") else _parsed(text)
+    from packaging.metadata import parse_email  # a command that reads no metadata has no time for it
 
-
-def _parsed(text: bytes) -> Message:
-    import email  # a command that reads no metadata has no time for it
-
-    return email.message_from_bytes(text)
-
-
-def _named_fields(path: Path, text: bytes) -> Message:
-    fields = _parsed(text)
-    if not fields["Name"] or not fields["Version"]:
+    fields, _ = parse_email(_metadata(path))
+    if path.name.endswith(".whl") and not (fields.get("name") and fields.get("version")):
         raise PackagingError(
             f"{path.name} holds no metadata that names a distribution and its version.",
             hint="Make the package again.",
@@ -243,42 +222,15 @@ def _named_fields(path: Path, text: bytes) -> Message:
 
 def _metadata(path: Path) -> bytes:
     """The bytes of METADATA or PKG-INFO; none where there is no such file."""
+    is_wheel = path.name.endswith(".whl")
     with readable(path):
-        return _wheel_metadata(path) if path.name.endswith(".whl") else _sdist_metadata(path)
-
-
-def _wheel_metadata(path: Path) -> bytes:
-    with zipfile.ZipFile(path) as wheel:
-        for info in wheel.infolist():
-            parts = PurePosixPath(info.filename).parts
-            if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
-                return _start(wheel, info)
+        for file in packed_members(path):
+            folder, *names = PurePosixPath(file.name).parts or ("",)
+            if names == ["METADATA" if is_wheel else "PKG-INFO"] and (
+                folder.endswith(".dist-info") or not is_wheel
+            ):
+                return file.read(METADATA_LIMIT)
     return b""
-
-
-def _sdist_metadata(path: Path) -> bytes:
-    if path.name.endswith(".zip"):
-        with zipfile.ZipFile(path) as archive:
-            found = [info for info in archive.infolist() if _is_pkg_info(info.filename)]
-            return _start(archive, found[0]) if found else b""
-    with tarfile.open(path) as tar:
-        members = (member for member in tar if member.isfile() and _is_pkg_info(member.name))
-        return next((_content(tar, member) for member in members), b"")
-
-
-def _start(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    with archive.open(info) as source:
-        return source.read(METADATA_LIMIT)
-
-
-def _is_pkg_info(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    return len(parts) == 2 and parts[1] == "PKG-INFO"
-
-
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    source = tar.extractfile(member)
-    return source.read(METADATA_LIMIT) if source else b""
 
 
 _BLOCK = 1 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email
 import os
 import re
 import sys
@@ -74,9 +73,10 @@ def _computed_dependencies(plan: SdistPlan) -> tuple[str, ...]:
             variables=version_given(plan),
         )
         text = (info / "METADATA").read_bytes()
+    from packaging.metadata import parse_email
     from packaging.requirements import Requirement
 
-    found = (Requirement(str(line)) for line in email.message_from_bytes(text).get_all("Requires-Dist", []))
+    found = map(Requirement, parse_email(text)[0].get("requires_dist", ()))
     return tuple(str(line) for line in found if "extra ==" not in str(line.marker))
 
 

@@ -1,21 +1,18 @@
-"""The patterns of ignore files, as regular expressions that mean what the patterns mean to git, or to Docker.
+"""The patterns of ignore files, as globs that mean what the patterns mean to git, or to Docker.
 
 Written after git's `wildmatch.c` and `dir.c`. The library for it, pathspec, reads bracket expressions
-otherwise, and takes time by the power of the wildcards in a line. Here each wildcard but the last takes
-the first text that fits and keeps it, so that time grows with the length of pattern and path alone.
+otherwise, and takes time by the power of the wildcards in a line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+
+from vtrain.globs import Glob, Test, anything, not_slash
 
 MAX_LENGTH = 8192
 """Characters of a pattern, twice those of the longest path. A longer one is taken to name nothing."""
-STARS, FOLDERS, SOME_FOLDERS, REST = "[^/]*?", "(?:[^/]*/)*?", "(?:[^/]*/)+?", ".*"
-"""`*`; `**/`; `**` before an escaped slash; `**` at the end."""
 _BEFORE_WILDCARD = re.compile(r"\A[^*?\[\\]+")
-_NOTHING = re.compile(r"(?!)")
 _WILDCARD = re.compile(r"[*?\[\]\\]")
 _STARS = re.compile(r"\*+")
 _RANGE_END = re.compile(r"-(?:\\(.)|([^\]\\]))", re.DOTALL)
@@ -53,7 +50,7 @@ class GitPattern:
         self.is_literal = self.head == text
         self.tail = _WILDCARD.split(text)[-1].removeprefix("/")
         self._docker = docker
-        self._expression: re.Pattern[str] | None = None
+        self._glob: Glob | None = None
 
     def names(self, path: str) -> bool:
         """Whether it names the path itself, and not only what is below."""
@@ -61,12 +58,9 @@ class GitPattern:
         path = path if anchored else path.rpartition("/")[2]
         if self.is_literal:
             return path == text
-        if self._expression is None:
-            try:
-                self._expression = re.compile(_joined(list(_pieces(text, self._docker))), re.DOTALL)
-            except _NoMatch:
-                self._expression = _NOTHING
-        return self._expression.fullmatch(path) is not None
+        if self._glob is None:
+            self._glob = _read(text, self._docker)
+        return self._glob.matches(path)
 
 
 def read_pattern(body: str, *, docker: bool = False) -> GitPattern | None:
@@ -77,56 +71,70 @@ def read_pattern(body: str, *, docker: bool = False) -> GitPattern | None:
     return GitPattern(text, anchored="/" in body, docker=docker)
 
 
-def _pieces(text: str, docker: bool) -> Iterator[str]:
-    """The expressions for each wildcard and each character."""
+def _read(text: str, docker: bool) -> Glob:
+    """The glob of a pattern: one of a bracket or an escape that does not end stands for nothing."""
+    glob = Glob()
     # git compares what is before the first wildcard by itself, and for the rest the pattern begins there.
     at = begin = len(text) - len(_BEFORE_WILDCARD.sub("", text, count=1))
-    yield from map(re.escape, text[:at])
-    while at < len(text):
-        char = text[at]
-        if stars := _STARS.match(text, at):
-            begins_segment = at == begin or text[at - 1] == "/"
-            is_double = begins_segment and stars.end() - at > 1
-            if docker and text.startswith("**", at):
-                piece, at = _docker_double_star(text, at, begins_segment)
+    state = 0
+    for letter in text[:at]:
+        state = glob.one(state, letter.__eq__)
+    try:
+        while at < len(text):
+            if stars := _STARS.match(text, at):
+                begins_segment = at == begin or text[at - 1] == "/"
+                if docker and text.startswith("**", at):
+                    state, at = _docker_double_star(glob, state, text, at, begins_segment)
+                elif begins_segment and stars.end() - at > 1:
+                    state, at = _double_star(glob, state, text, stars.end())
+                else:
+                    state, at = glob.many(state, not_slash), stars.end()
             else:
-                piece, at = _double_star(text, stars.end()) if is_double else (STARS, stars.end())
-            yield piece
-        elif char == "[":
-            piece, at = _bracket(text, at + 1)
-            yield piece
-        elif char == "\\" and at + 1 == len(text):
-            raise _NoMatch
-        else:
-            at += char == "\\"
-            yield "[^/]" if char == "?" else re.escape(text[at])
-            at += 1
+                test, at = _character(text, at)
+                state = glob.one(state, test)
+        glob.end = state
+    except _NoMatch:
+        glob.end = -1
+    return glob
 
 
-def _double_star(text: str, end: int) -> tuple[str, int]:
-    """`**` that begins a segment and ends before `end`: its expression, and where the text goes on."""
+def _character(text: str, at: int) -> tuple[Test, int]:
+    """The test of the character that stands at a place, and where the text goes on."""
+    if text[at] == "[":
+        return _bracket(text, at + 1)
+    if text[at] == "?":
+        return not_slash, at + 1
+    at += text[at] == "\\"
+    if at == len(text):
+        raise _NoMatch
+    return text[at].__eq__, at + 1
+
+
+def _double_star(glob: Glob, state: int, text: str, end: int) -> tuple[int, int]:
+    """The state behind `**` that begins a segment and ends before `end`, and where the text goes on."""
     if end == len(text):
-        return REST, end
+        return glob.many(state, anything), end
     if text[end] == "/":
-        return FOLDERS, end + 1
+        return glob.folders(state), end + 1
     if text.startswith("\\/", end):
-        return SOME_FOLDERS, end + 2
-    return STARS, end
+        return glob.folders(state, needs_one=True), end + 2
+    return glob.many(state, not_slash), end
 
 
-def _docker_double_star(text: str, at: int, begins_segment: bool) -> tuple[str, int]:
+def _docker_double_star(glob: Glob, state: int, text: str, at: int, begins_segment: bool) -> tuple[int, int]:
     """The same for Docker, to which `**` is folders also where no slash follows."""
     end = at + 2
     if text.startswith("/", end) and begins_segment:
-        return (FOLDERS, end + 1) if end + 1 < len(text) else (REST, end + 1)
+        is_last = end + 1 == len(text)
+        return (glob.many(state, anything) if is_last else glob.folders(state)), end + 1
     # By `**.log` alone, without another wildcard, it means the end of a path.
     if end == len(text) or (at == 0 and not _WILDCARD.search(text, end)):
-        return REST, end
-    return (FOLDERS if begins_segment else STARS), end
+        return glob.many(state, anything), end
+    return (glob.folders(state) if begins_segment else glob.many(state, not_slash)), end
 
 
-def _bracket(text: str, at: int) -> tuple[str, int]:
-    """The expression in brackets whose inside begins at `at`, and where the text goes on."""
+def _bracket(text: str, at: int) -> tuple[Test, int]:
+    """The test of the brackets whose inside begins at `at`, and where the text goes on."""
     negated = text[at : at + 1] in ("!", "^")
     at += negated
     items: list[str] = []
@@ -149,7 +157,7 @@ def _bracket(text: str, at: int) -> tuple[str, int]:
             last = end[1] or end[2]
             at = end.end()
             items += [f"{re.escape(char)}-{re.escape(last)}"] if char <= last else []
-    return f"(?!/)[{'^' if negated else ''}{''.join(items)}]", at + 1
+    return re.compile(f"(?!/)[{'^' if negated else ''}{''.join(items)}]").fullmatch, at + 1
 
 
 def _posix_class(text: str, at: int) -> tuple[str, int] | None:
@@ -165,37 +173,3 @@ def _posix_class(text: str, at: int) -> tuple[str, int] | None:
     if name not in _POSIX:
         raise _NoMatch
     return _POSIX[name], end + 1
-
-
-def _joined(pieces: list[str]) -> str:
-    """One expression for all pieces, first cut at each `**`, then at each `*`."""
-    numbers = iter(range(len(pieces)))
-    sections = []
-    for double_star, section in _split(pieces, (FOLDERS, SOME_FOLDERS, REST)):
-        chunks = [star + "".join(chunk) for star, chunk in _split(section, (STARS,))]
-        sections.append(double_star + _chained(chunks, numbers))
-    return _chained(sections, numbers)
-
-
-def _split(pieces: list[str], wildcards: tuple[str, ...]) -> list[tuple[str, list[str]]]:
-    """The pieces before the first of the wildcards, and those after each."""
-    found: list[tuple[str, list[str]]] = [("", [])]
-    for piece in pieces:
-        if piece in wildcards:
-            found.append((piece, []))
-        else:
-            found[-1][1].append(piece)
-    return found
-
-
-def _chained(texts: list[str], numbers: Iterator[int]) -> str:
-    """Expressions in a row, all but the first with a wildcard in front. Only the last one is tried again.
-
-    Text that fits at the earliest leaves most to the next wildcard of its kind, so the others can keep it.
-    They are atomic groups, which Python has from 3.11 on only.
-    """
-    kept = []
-    for text in texts[1:-1]:
-        name = f"g{next(numbers)}"
-        kept.append(f"(?=(?P<{name}>{text}))(?P={name})")
-    return "".join((texts[0], *kept, *texts[1:][-1:]))

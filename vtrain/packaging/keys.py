@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import tarfile
-import zipfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.unpacking import DAMAGED
+from vtrain.packaging.unpacking import DAMAGED, packed_members
 
 LARGEST = 64 * 1024
 """Bytes of the largest file that is read; a key has about 2,400."""
@@ -53,20 +50,10 @@ def check_archive(path: Path) -> None:
     An archive that cannot be read is left to the installer.
     """
     with suppress(*DAMAGED):
-        for name, content in _small_files(path):
-            if kind := kind_of(content):
-                raise PackagingError(f"{path.name} holds {kind}: {name!r}.", hint=HINT)
-
-
-def _small_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    if path.name.endswith(".tar.gz"):
-        with tarfile.open(path) as tar:
-            for member in tar:
-                if member.isfile() and member.size <= LARGEST and not member.name.endswith(_SOURCES):
-                    source = tar.extractfile(member)
-                    yield member.name, source.read() if source else b""
-        return
-    with zipfile.ZipFile(path) as archive:
-        for entry in archive.infolist():
-            if entry.file_size <= LARGEST and not entry.filename.endswith(_SOURCES):
-                yield entry.filename, archive.read(entry)
+        for file in packed_members(path):
+            if (
+                file.size <= LARGEST
+                and not file.name.endswith(_SOURCES)
+                and (kind := kind_of(file.read(LARGEST)))
+            ):
+                raise PackagingError(f"{path.name} holds {kind}: {file.name!r}.", hint=HINT)

@@ -9,9 +9,11 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
 
 from vtrain.errors import PackagingError
 from vtrain.sizes import size_in_words
@@ -56,7 +58,14 @@ def project_folder(archive: Path, folder: Path) -> Path:
     It is below the first part of all members' names, if they share one; pip counts `.` as such a part.
     Raises PackagingError where no project is there.
     """
-    tops = {name.partition("/")[0] for name in _names(archive)}
+    with readable(archive):
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as packed:
+                names = packed.namelist()
+        else:
+            with tarfile.open(archive) as tar:
+                names = tar.getnames()
+    tops = {name.partition("/")[0] for name in names}
     project = folder.joinpath(*tops) if len(tops) == 1 else folder
     if not any((project / name).is_file() for name in PROJECT_FILES):
         raise PackagingError(
@@ -66,13 +75,32 @@ def project_folder(archive: Path, folder: Path) -> Path:
     return project
 
 
-def _names(archive: Path) -> list[str]:
-    with readable(archive):
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as packed:
-                return packed.namelist()
+class Packed(NamedTuple):
+    """A file in an archive; `read` gives its first bytes, at most so many, while the archive is open."""
+
+    name: str
+    size: int
+    read: Callable[[int], bytes]
+
+
+def packed_members(archive: Path) -> Generator[Packed, None, None]:
+    """The files in a wheel, a .zip or a .tar.gz. Raises one of DAMAGED."""
+    if archive.name.endswith(".tar.gz"):
         with tarfile.open(archive) as tar:
-            return tar.getnames()
+            for member in tar:
+                if member.isfile():
+                    yield Packed(member.name, member.size, partial(_start, partial(tar.extractfile, member)))
+        return
+    with zipfile.ZipFile(archive) as packed:
+        for info in packed.infolist():
+            yield Packed(info.filename, info.file_size, partial(_start, partial(packed.open, info)))
+
+
+def _start(opened: Callable[[], IO[bytes] | None], size: int) -> bytes:
+    source = opened()
+    assert source is not None  # it is a file
+    with source:
+        return source.read(size)
 
 
 def _check_room(size: int, archive: Path, folder: Path) -> None:

@@ -16,11 +16,11 @@ from vertex_service import VertexService
 
 from vtrain import http_limits
 from vtrain.backends import Query, ServiceAccess
+from vtrain.backends import pager as listing
+from vtrain.backends.pager import pages
 from vtrain.backends.vertex import api, log_reader
 from vtrain.backends.vertex.backend import VertexBackend, open_vertex
 from vtrain.backends.vertex.log_reader import CloudLog, Timing
-from vtrain.commands import jobs as listing
-from vtrain.commands.jobs import pages
 from vtrain.errors import ServiceAwayError, ServiceError, UnusableAnswerError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob

@@ -11,23 +11,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from vtrain.emulator.dashboard.job_view import (
-    KINDS,
-    Moment,
-    address_of,
-    configuration,
-    failure_card,
-    job_row,
-    labels_of,
-    reason_of,
-    replica_rows,
-)
+from vtrain.emulator.dashboard.figures import plotly_script
+from vtrain.emulator.dashboard.job_view import KINDS, address_of, head_of, job_row, replica_rows
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import HEAD, Folder, is_text, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
 from vtrain.emulator.dashboard.reader import JobFilter, JobReader
 from vtrain.emulator.dashboard.scalars import Numbers, ScalarReader
-from vtrain.emulator.dashboard.study_view import study_of
+from vtrain.emulator.dashboard.study_view import metric_figures, study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
 from vtrain.messages import states
@@ -102,27 +93,22 @@ class Dashboard:
         has_ended = states.has_ended(job.state)
         usage = {} if has_ended or not isinstance(job, CustomJob) else self._reader.usage(job.name)
         output = self._reader.output(job)
-        study = study_of(job) if isinstance(job, HyperparameterTuningJob) else None
+        study = job if isinstance(job, HyperparameterTuningJob) else None
         parent = self._reader.parent(job)
         asked = LogRequest(name=job.name, replica=query.get("replica", ""), lines=LINES_BESIDE)
         parts = self._reader.parts(job)
         return self.pages.answer(
             "job.html",
-            job=job,
-            row=job_row(job, parts),
+            **head_of(job, parts),
             has_ended=has_ended,
-            times=_times(job),
-            labels=labels_of(job),
-            reason=reason_of(job),
-            failure=failure_card(job),
             replicas=replica_rows(job, usage) if isinstance(job, CustomJob) else [],
             parts=[job_row(part, [part]) for part in parts] if isinstance(job, TrainingPipeline) else [],
-            study=study,
+            study=study and study_of(study),
+            figures=metric_figures(study) if study else [],
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
             numbers=self._scalars.read(output, is_final=has_ended) if output is not None else Numbers([], 0),
             folder=_listed(output),
             output=output,
-            configuration=configuration(job),
             log=self._logs.read(asked),
             asked=asked,
             log_replicas=_replica_names(job, parts),
@@ -183,12 +169,13 @@ class Dashboard:
         return FileContent(descriptor, span, size, headers)
 
     def send_static(self, request: Request, _query: Query) -> Response:
-        """The style sheet, the script, the icon."""
+        """The style sheet, the scripts, the icon."""
         name = str(request.path_params["file"])
         if name not in STATIC:
             raise NotFoundError("There is no such file.")
+        data = plotly_script() if name == "plotly.js" else self.pages.static[name]
         headers = {**HEADERS, "cache-control": "max-age=86400"}
-        return Response(self.pages.static[name], 200, headers, media_type=STATIC[name])
+        return Response(data, 200, headers, media_type=STATIC[name])
 
     def _job(self, request: Request) -> Job:
         """The job that an address names. Raises NotFoundError."""
@@ -227,11 +214,6 @@ def _replica_names(job: Job, parts: list[CustomJob]) -> list[str]:
     if len(parts) == 1:
         return [member.name for member in replica_ids(parts[0].job_spec)]
     return []
-
-
-def _times(job: Job) -> list[tuple[str, Moment]]:
-    named = (("Created", job.create_time), ("Started", job.start_time), ("Ended", job.end_time))
-    return [(label, Moment(text, ago(text))) for label, text in named if text]
 
 
 def _attachment(name: str) -> dict[str, str]:

@@ -59,7 +59,7 @@ class Moment(msgspec.Struct, frozen=True):
     ago: str
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A job in a list; a text is empty where nothing is known."""
 
     address: str
@@ -99,11 +99,11 @@ def state_of(job: Job) -> State:
     return State(text.capitalize().replace("_", " "), _TONES.get(states.job_state(job.state), "calm"))
 
 
-def job_row(job: Job, parts: Sequence[CustomJob]) -> Row:
+def job_row(job: Job, parts: Sequence[CustomJob]) -> JobRow:
     """The row of a job that consists of these custom jobs."""
     uses = [use for part in parts for use in replica_uses(part)]
     attempts = [len(use.exit_codes) for use in uses]
-    return Row(
+    return JobRow(
         address=address_of(job.name),
         id=job.name.rpartition("/")[2],
         name=job.display_name or job.name.rpartition("/")[2],
@@ -169,12 +169,11 @@ def failure_card(job: Job) -> FailureCard | None:
     failure = failure_of(job)
     if failure is None:
         return None
-    first, _, rest = failure.message.partition("\n")
-    headline = first or "The job failed."
-    if failure.replica and failure.exit_code is not None and not failure.explained:
-        who = "Failed" if len(replica_uses(job)) == 1 else f"{failure.replica} failed first,"
-        headline = f"{who} with exit code {failure.exit_code}: {failure.meaning}."
-    quoted = "\n".join(folded(failure.traceback, failure.file)) if failure.traceback else rest.strip("\n")
+    headline = failure.headline(is_alone=len(replica_uses(job)) == 1)
+    if headline.startswith("exit code "):
+        headline = f"Failed with {headline}"
+    rest = failure.message.partition("\n")[2].strip("\n")
+    quoted = "\n".join(folded(failure.traceback, failure.file)) if failure.traceback else rest
     place = f"{failure.file}:{failure.line}" if failure.file else ""
     facts = (("At", place), ("Hint", failure.hint))
     return FailureCard(
@@ -182,12 +181,26 @@ def failure_card(job: Job) -> FailureCard | None:
     )
 
 
-def reason_of(job: Job) -> str:
+def _reason_of(job: Job) -> str:
     """The reason why a job that did not fail has ended early; empty where none is known."""
     if job.error is None or states.job_state(job.state) == states.FAILED:
         return ""
     message: str = masked_document(to_document(job)).get("error", {}).get("message", "")
     return message
+
+
+def head_of(job: Job, parts: Sequence[CustomJob]) -> dict[str, Any]:
+    """The values that the head of a page takes, and its configuration."""
+    named = (("Created", job.create_time), ("Started", job.start_time), ("Ended", job.end_time))
+    return {
+        "job": job,
+        "row": job_row(job, parts),
+        "times": [(label, Moment(text, ago(text))) for label, text in named if text],
+        "labels": [(key, text) for key, text in sorted(job.labels.items()) if not key.startswith("vtrain-")],
+        "reason": _reason_of(job),
+        "failure": failure_card(job),
+        "configuration": configuration(job),
+    }
 
 
 def _replicas(job: Job) -> str:
@@ -217,8 +230,3 @@ def _size(count: int) -> str:
 
 def _seconds(count: float) -> str:
     return duration_in_words(count) if count else ""
-
-
-def labels_of(job: Job) -> list[tuple[str, Any]]:
-    """The labels that people gave a job."""
-    return [(key, value) for key, value in sorted(job.labels.items()) if not key.startswith("vtrain-")]

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from vtrain.backends.pager import log_pages
 from vtrain.emulator.dashboard.reader import JobReader
 from vtrain.errors import ConfigError, VtrainError
 from vtrain.messages.log import LogEntry, LogQuery
@@ -113,20 +114,15 @@ class LogReader:
         """The whole log as it is now, as text, a piece at a time; a line begins with its time and replica."""
         query = LogQuery(name=name, task_name=replica, limit=PAGE_BYTES)
         until = time.time_ns()
-        while True:
-            try:
-                page = self._reader.logs(query)
-            except VtrainError as error:  # the job is deleted, and the answer has begun
-                yield f"{error.message}\n".encode()
-                return
-            for entry in page.entries:
-                head = f"{from_nanoseconds(entry.time)} {_label(entry)} ".encode()
-                yield b"".join(head + line + b"\n" for line in entry.payload.split(b"\n"))
-            if not page.more or page.cursor == query.cursor:
-                return
-            if page.entries and page.entries[-1].time > until:  # a log that grows faster than it is read
-                return
-            query = msgspec.structs.replace(query, cursor=page.cursor)
+        try:
+            for page in log_pages(self._reader.logs, query):
+                for entry in page.entries:
+                    head = f"{from_nanoseconds(entry.time)} {_label(entry)} ".encode()
+                    yield b"".join(head + line + b"\n" for line in entry.payload.split(b"\n"))
+                if page.entries and page.entries[-1].time > until:  # a log that grows faster than it is read
+                    return
+        except VtrainError as error:  # the job is deleted, and the answer has begun
+            yield f"{error.message}\n".encode()
 
     def _forwards(self, request: LogRequest) -> LogView:
         """Lines after the cursor, until there are enough, or it has taken long enough."""
@@ -139,18 +135,20 @@ class LogReader:
         found: list[LogLine] = []
         trouble = ""
         end = time.monotonic() + READ_SECONDS
+        pages = log_pages(self._reader.logs, query)
         while True:
-            page = self._reader.logs(query)
+            page = next(pages)
             lines = [line for entry in page.entries for line in _lines(entry, request.text)]
             if len(lines) > request.lines and query.limit > FEW_BYTES:
                 query = msgspec.structs.replace(query, limit=FEW_BYTES)
+                pages = log_pages(self._reader.logs, query)
                 continue
             found += lines
             trouble = trouble or page.trouble
-            is_over = len(found) >= request.lines or time.monotonic() > end
-            if not page.more or page.cursor == query.cursor or is_over:
-                more = page.more and page.cursor != query.cursor
-                return LogView(lines=tuple(found), cursor=packed(page.cursor), more=more, trouble=trouble)
+            if not page.more or len(found) >= request.lines or time.monotonic() > end:
+                return LogView(
+                    lines=tuple(found), cursor=packed(page.cursor), more=page.more, trouble=trouble
+                )
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
     def _tail(self, request: LogRequest) -> LogView:
@@ -165,14 +163,13 @@ class LogReader:
         is_cut = bool(query.cursor)
         last: deque[tuple[str, tuple[LogEntry, ...]]] = deque(maxlen=3)
         end = time.monotonic() + READ_SECONDS
-        while True:
-            page = self._reader.logs(query)
+        start = query.cursor
+        for page in log_pages(self._reader.logs, query):
             is_cut = is_cut or len(last) == last.maxlen
-            last.append((query.cursor, page.entries))
-            more = page.more and page.cursor != query.cursor
-            if not more or time.monotonic() > end:
+            last.append((start, page.entries))
+            start = page.cursor
+            if time.monotonic() > end:
                 break
-            query = msgspec.structs.replace(query, cursor=page.cursor)
         self._remember(key, last[0][0])
         entries = [entry for _, found in last for entry in found]
         lines: list[LogLine] = []
@@ -181,7 +178,7 @@ class LogReader:
         return LogView(
             lines=tuple(lines[-request.lines :]),
             cursor=packed(page.cursor),
-            more=more,
+            more=page.more,
             is_cut=is_cut or bool(entries) or len(lines) > request.lines,
             trouble=page.trouble,
         )

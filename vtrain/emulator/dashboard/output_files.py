@@ -21,7 +21,7 @@ HEAD = 4096
 """Bytes by which text is told from other content."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class FolderEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of a folder. `kind` is `folder`, `file`, or what it is instead, which cannot be opened."""
 
     name: str
@@ -35,7 +35,7 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
     """A folder: its entries, folders first; `is_cut` says that there are more."""
 
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[FolderEntry, ...]
     is_cut: bool = False
 
     @property
@@ -80,12 +80,12 @@ def is_text(head: bytes) -> bool:
     return True
 
 
-def _entry(found: Found) -> Entry:
+def _entry(found: Found) -> FolderEntry:
     status = found.status
     kinds = ((stat.S_ISLNK, "link"), (stat.S_ISDIR, "folder"), (stat.S_ISREG, "file"))
     kind = next((name for is_kind, name in kinds if is_kind(status.st_mode)), "special")
     size = size_in_words(status.st_size) if kind == "file" else ""
-    return Entry(name=found.name, path=found.place, kind=kind, size=size, modified=status.st_mtime)
+    return FolderEntry(name=found.name, path=found.place, kind=kind, size=size, modified=status.st_mtime)
 
 
 @contextmanager

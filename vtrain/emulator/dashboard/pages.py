@@ -9,17 +9,19 @@ import hashlib
 import time
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import Response
 
 from vtrain.output.terminal import on_one_line, visible
 
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "content-security-policy": POLICY,
@@ -30,12 +32,18 @@ HEADERS = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
-"""Nothing is fetched from elsewhere, nothing in a page is a program, and no other page may read this one."""
+"""Nothing is fetched from elsewhere, nothing in a page is a program, and no other page may read this one.
+
+plotly's script adds style sheets of its own.
+"""
 STATIC = {
     "style.css": "text/css; charset=utf-8",
     "script.js": "text/javascript; charset=utf-8",
+    "charts.js": "text/javascript; charset=utf-8",
+    "plotly.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
+"""The files that pages load. `plotly.js` is that of the installed package."""
 
 
 class Pages:
@@ -43,7 +51,7 @@ class Pages:
 
     def __init__(self) -> None:
         folder = files("vtrain.emulator.dashboard") / "static"
-        self.static = {name: (folder / name).read_bytes() for name in STATIC}
+        self.static = {name: (folder / name).read_bytes() for name in STATIC if name != "plotly.js"}
         self._templates = Environment(
             loader=PackageLoader("vtrain.emulator.dashboard"),
             autoescape=True,
@@ -62,6 +70,8 @@ class Pages:
 
     def answer(self, template: str, status: int = 200, **values: Any) -> Response:
         """A page."""
+        from starlette.responses import Response  # a report is no answer of a server
+
         text = self.render(template, **values)
         return Response(as_bytes(text), status, HEADERS, media_type="text/html; charset=utf-8")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
@@ -14,6 +13,7 @@ import msgspec
 
 from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage
 from vtrain.backends.base import Backend
+from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import open_found, running_replicas
 from vtrain.errors import ConfigError, NotFoundError, VtrainError
 from vtrain.messages import states
@@ -94,7 +94,7 @@ class JobReader:
         """A page of jobs, newest first; those that other jobs run are left out."""
         damaged: list[str] = []
         collections = [wanted.collection] if wanted.collection else list(JOBS)
-        sources = [self._all(self._query(collection), damaged) for collection in collections]
+        sources = [all_jobs(self.jobs.list, self._query(collection), damaged) for collection in collections]
         newest = heapq.merge(*sources, key=attrgetter("create_time"), reverse=True)
         found = (job for job in islice(newest, MOST_SEARCHED) if _is_wanted(job, wanted))
         start = (wanted.page - 1) * size
@@ -159,17 +159,7 @@ class JobReader:
 
     def _labelled(self, collection: str, label: str, value: str) -> list[Job]:
         query = msgspec.structs.replace(self._query(collection), labels={label: value}, location="")
-        return list(islice(self._all(query, []), MOST_SEARCHED))
-
-    def _all(self, query: Query, damaged: list[str]) -> Iterator[Job]:
-        """The jobs of all pages; each page is asked for when it is needed."""
-        while True:
-            page = self.jobs.list(query)
-            damaged += page.damaged
-            yield from page.jobs
-            if page.next_page_token in ("", query.page_token):
-                return
-            query = msgspec.structs.replace(query, page_token=page.next_page_token)
+        return list(islice(all_jobs(self.jobs.list, query), MOST_SEARCHED))
 
 
 def _is_wanted(job: Job, wanted: JobFilter) -> bool:

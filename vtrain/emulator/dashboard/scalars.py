@@ -1,4 +1,4 @@
-"""Numbers that trainers leave in files of their output, such as `metrics.json`, read for plots and tables."""
+"""Numbers that trainers leave in files of their output, such as `metrics.json`: charts and single values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from vtrain.emulator.dashboard.figures import Figure, Point, line_figure
 from vtrain.emulator.dashboard.output_files import list_folder, open_file
-from vtrain.emulator.dashboard.plots import Plot, Point, draw
 from vtrain.errors import NotFoundError
 from vtrain.rooted import Root
 
-MOST_FILES, MOST_PLOTS, MOST_VALUES = 4, 8, 40
+MOST_FILES, MOST_FIGURES, MOST_VALUES = 4, 8, 40
 LONGEST_NAME = 100
 LARGEST_FILE = 2 * 1024 * 1024
 MOST_SEEN = 2000
@@ -39,10 +39,10 @@ _HISTORY = ("log_history", "history", "metrics", "scalars")
 
 
 class Scalars(NamedTuple):
-    """The numbers of one file: plots of those with many values, and texts of single ones."""
+    """The numbers of one file: figures of those with many values, and texts of single ones."""
 
     path: str
-    plots: list[Plot]
+    figures: list[Figure]
     values: list[tuple[str, float]]
 
 
@@ -80,7 +80,7 @@ class ScalarReader:
                 return Numbers(found, len(paths) - at)
             with self._lock:
                 scalars = self._of_file(folder, path, is_final=is_final)
-            if scalars.plots or scalars.values:
+            if scalars.figures or scalars.values:
                 found.append(scalars)
         return Numbers(found, 0)
 
@@ -122,24 +122,24 @@ def _files(folder: Root) -> Iterator[str]:
             waiting += (entry.path for entry in entries if entry.kind == "folder")
 
 
-def _numbers(data: bytes) -> tuple[list[Plot], list[tuple[str, float]]]:
-    """The plots and the single values of a file's content."""
+def _numbers(data: bytes) -> tuple[list[Figure], list[tuple[str, float]]]:
+    """The figures and the single values of a file's content."""
     document = _decode(data)
     if isinstance(document, dict):
         for key in _HISTORY:
             if isinstance(document.get(key), list) and _rows(document[key]):
-                return _row_plots(_rows(document[key])), _single(document)
+                return _row_figures(_rows(document[key])), _single(document)
         columns = ((key, _column(value)) for key, value in document.items())
-        plots = (
-            draw(_short(key), [Point(float(at), y) for at, y in enumerate(column, 1)], along="step")
+        figures = (
+            line_figure(_short(key), [Point(at, y) for at, y in enumerate(column, 1)], along="step")
             for key, column in columns
             if column
         )
-        return _first(plots), _single(document)
+        return _first(figures), _single(document)
     rows = _rows(document)
     if len(rows) == 1:
         return [], _single(rows[0])
-    return _row_plots(rows), []
+    return _row_figures(rows), []
 
 
 def _decode(data: bytes) -> Any:
@@ -162,8 +162,8 @@ def _rows(value: Any) -> list[dict[str, Any]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _row_plots(rows: list[dict[str, Any]]) -> list[Plot]:
-    """A plot for each key that has a number in several rows, against their step."""
+def _row_figures(rows: list[dict[str, Any]]) -> list[Figure]:
+    """A figure for each key that has a number in several rows, against their step."""
     along = next((name for name in _STEPS if sum(_is_number(row.get(name)) for row in rows) > 1), "")
     points: dict[str, list[Point]] = {}
     for at, row in enumerate(rows, 1):
@@ -172,12 +172,14 @@ def _row_plots(rows: list[dict[str, Any]]) -> list[Plot]:
             if key not in _STEPS and _is_number(value) and _is_number(x):
                 points.setdefault(key, []).append(Point(float(x), float(value)))
     return _first(
-        draw(_short(key), found, along=along or "row") for key, found in points.items() if len(found) > 1
+        line_figure(_short(key), found, along=along or "row")
+        for key, found in points.items()
+        if len(found) > 1
     )
 
 
-def _first(plots: Iterable[Plot | None]) -> list[Plot]:
-    return list(islice((plot for plot in plots if plot is not None), MOST_PLOTS))
+def _first(figures: Iterable[Figure | None]) -> list[Figure]:
+    return list(islice((figure for figure in figures if figure is not None), MOST_FIGURES))
 
 
 def _short(key: str) -> str:

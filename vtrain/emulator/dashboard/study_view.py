@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
+from vtrain.emulator.dashboard.figures import Figure, Point, trials_figure
 from vtrain.emulator.dashboard.job_view import address_of
-from vtrain.emulator.dashboard.plots import LARGEST, Plot, Point, draw
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import parse_name
 from vtrain.output.trials import TrialTable, best_first, best_trials, progress_text, shown_value
 from vtrain.runtime.tuning.study import SUCCEEDED
+
+_WORDS = ("TRIAL", "STATE", "STEP", "TOOK", "REASON")
 
 
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,16 +28,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     progress: str
     headings: list[str]
     rows: list[TrialRow]
-    plots: list[Plot]
 
 
-def study_of(job: HyperparameterTuningJob) -> Study:
-    """The trials as a table and as plots of each metric."""
+def study_of(job: HyperparameterTuningJob, *, is_saved: bool = False) -> Study:
+    """The trials as a table; where the page is saved with the reasons of failures, and without links."""
     ordered = best_first(job)
     best = {trial.id for trial in best_trials(job)}
-    if not ordered:
-        return Study(progress=progress_text(job), headings=[], rows=[], plots=[])
-    headings, *cells = TrialTable(job).cells(ordered)
+    headings, *cells = TrialTable(job).cells(ordered, reasons=is_saved)
     state = headings.index("STATE") if "STATE" in headings else -1
     return Study(
         progress=progress_text(job),
@@ -46,47 +43,29 @@ def study_of(job: HyperparameterTuningJob) -> Study:
             TrialRow(
                 cells=[text.capitalize() if at == state else text for at, text in enumerate(row)],
                 is_best=trial.id in best,
-                address=address_of(trial.custom_job) if parse_name(trial.custom_job) else "",
+                address=address_of(trial.custom_job) if parse_name(trial.custom_job) and not is_saved else "",
             )
             for trial, row in zip(ordered, cells, strict=True)
         ],
-        plots=_trial_plots(job, best),
     )
 
 
-_WORDS = ("TRIAL", "STATE", "STEP", "TOOK")
-
-
-def _trial_plots(job: HyperparameterTuningJob, best: set[str]) -> list[Plot]:
-    """A plot of each metric: a dot for each trial, and a line of the best value so far."""
+def metric_figures(job: HyperparameterTuningJob) -> list[Figure]:
+    """A chart of each metric."""
+    best = {trial.id for trial in best_trials(job)}
     found = []
     for metric in job.study_spec.metrics if job.study_spec else ():
-        points = []
-        for number, trial in enumerate(job.trials, 1):
-            measured = trial.final_measurement.metrics if trial.final_measurement else ()
-            for each in measured:
-                if each.metric_id == metric.metric_id and trial.state == SUCCEEDED:
-                    kind = "best" if trial.id in best else "trial"
-                    text = f"Trial {trial.id}: {shown_value(each.value)}"
-                    points.append(Point(float(number), float(each.value), text, kind))
-        plot = draw(
-            metric.metric_id,
-            points,
-            along="trial",
-            line=_best_so_far(points, minimize=metric.goal == "MINIMIZE"),
-        )
-        found += [plot] if plot is not None else []
-    return found
-
-
-def _best_so_far(points: Iterable[Point], *, minimize: bool) -> list[Point]:
-    """The steps of the best value, from trial to trial."""
-    steps: list[Point] = []
-    for point in points:
-        best = steps[-1].y if steps else point.y
-        if abs(point.y) < LARGEST:
-            steps += [
-                Point(point.x, best),
-                Point(point.x, min(best, point.y) if minimize else max(best, point.y)),
-            ]
-    return steps
+        points = [
+            Point(
+                number,
+                float(each.value),
+                f"Trial {trial.id}: {shown_value(each.value)}",
+                is_best=trial.id in best,
+            )
+            for number, trial in enumerate(job.trials, 1)
+            if trial.final_measurement and trial.state == SUCCEEDED
+            for each in trial.final_measurement.metrics
+            if each.metric_id == metric.metric_id
+        ]
+        found.append(trials_figure(metric.metric_id, points, minimize=metric.goal == "MINIMIZE"))
+    return [figure for figure in found if figure is not None]

@@ -8,7 +8,7 @@ import anyio
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from vtrain.emulator.storage.refusals import Refusal
+from vtrain.emulator.storage.storage_refusals import StorageRefusal
 
 LARGEST_DOCUMENT = 10 << 20
 """Bytes of a JSON body, and of a batch: the limit that Cloud Storage has for a batch."""
@@ -24,7 +24,7 @@ WRITTEN_AT_ONCE = 1 << 20
 
 
 async def receive_body(request: Request) -> bytes:
-    """A whole body in memory. Raises Refusal for one that is too large or too slow."""
+    """A whole body in memory. Raises StorageRefusal for one that is too large or too slow."""
     pieces: list[bytes] = []
     await receive(request, pieces.append, LARGEST_DOCUMENT)
     return b"".join(pieces)
@@ -33,7 +33,7 @@ async def receive_body(request: Request) -> bytes:
 async def receive(request: Request, write: Callable[[bytes], object], limit: int) -> None:
     """Pass a body to `write` in large pieces, including the part before a connection broke off.
 
-    Raises Refusal for one that is too large or too slow.
+    Raises StorageRefusal for one that is too large or too slow.
     """
     gathering = _Gathering(write)
     received, mark = 0, 0
@@ -42,13 +42,13 @@ async def receive(request: Request, write: Callable[[bytes], object], limit: int
             async for piece in request.stream():
                 received += len(piece)
                 if received > limit:
-                    raise Refusal(413, "uploadTooLarge", f"The body has more than {limit} bytes.")
+                    raise StorageRefusal(413, "uploadTooLarge", f"The body has more than {limit} bytes.")
                 await gathering.add(piece)
                 if received - mark >= LEAST_BYTES:
                     mark, patience.deadline = received, anyio.current_time() + STALL_SECONDS
         if patience.cancelled_caught:
             sentence = f"The body grew by fewer than {LEAST_BYTES} bytes in {STALL_SECONDS:g} seconds."
-            raise Refusal(408, "requestTimeout", sentence)
+            raise StorageRefusal(408, "requestTimeout", sentence)
     finally:
         await gathering.flush()
 
@@ -57,7 +57,7 @@ async def drain(request: Request) -> None:
     """Read the rest of a body, up to `LARGEST_REST`."""
     try:
         await receive(request, lambda _: None, LARGEST_REST)
-    except (Refusal, RuntimeError):  # it is too large or too slow, or it has been read to its end
+    except (StorageRefusal, RuntimeError):  # it is too large or too slow, or it has been read to its end
         return
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vtrain.emulator.storage.catalog import BucketRecord, Catalog, etag_of
 from vtrain.emulator.storage.object_files import BucketFolders
-from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, no_bucket
+from vtrain.emulator.storage.storage_refusals import Conditions, StorageRefusal, invalid, no_bucket
 from vtrain.staging import is_bucket_name
 
 FIXED_FIELDS = frozenset(
@@ -46,7 +46,7 @@ class BucketStore:
         self._catalog = catalog
 
     def create(self, name: str, fields: dict[str, Any]) -> BucketRecord:
-        """Make a bucket. Raises Refusal for a bad name, and for one that is taken."""
+        """Make a bucket. Raises StorageRefusal for a bad name, and for one that is taken."""
         check_bucket_name(name)
         now = time.time_ns()
         location = str(fields.get("location") or "US").upper()
@@ -54,16 +54,21 @@ class BucketStore:
         record = BucketRecord(created=now, updated=now, fields={**kept, "location": location})
         with self._catalog.writing():
             if self.exists(name):
-                raise Refusal(409, "conflict", f"There is a bucket {name!r} already.")
+                raise StorageRefusal(409, "conflict", f"There is a bucket {name!r} already.")
             try:
                 self._folders.bucket(name).mkdir(parents=True)
             except FileExistsError:
-                raise Refusal(409, "conflict", f"Something else has the place of bucket {name!r}.") from None
+                raise StorageRefusal(
+                    409, "conflict", f"Something else has the place of bucket {name!r}."
+                ) from None
             self._catalog.save_bucket(name, record)
         return record
 
     def get(self, name: str) -> BucketRecord:
-        """A bucket's metadata, with defaults for a folder that this API did not make. Raises Refusal."""
+        """A bucket's metadata, with defaults for a folder that this API did not make.
+
+        Raises StorageRefusal.
+        """
         if not self.exists(name):
             raise no_bucket(name)
         record = self._catalog.bucket(name)
@@ -83,7 +88,7 @@ class BucketStore:
             yield from (name for name in folders if self.exists(name))
 
     def patch(self, name: str, changes: dict[str, Any], conditions: Conditions) -> BucketRecord:
-        """Change metadata. A null removes a field. Raises Refusal."""
+        """Change metadata. A null removes a field. Raises StorageRefusal."""
         wanted = {key: value for key, value in changes.items() if key not in FIXED_ON_PATCH}
         with self._catalog.writing():
             record = self.get(name)
@@ -98,7 +103,10 @@ class BucketStore:
         return changed
 
     def set_policy(self, name: str, policy: dict[str, Any]) -> BucketRecord:
-        """Replace the IAM policy. Raises Refusal for another shape, and for the etag of an earlier one."""
+        """Replace the IAM policy.
+
+        Raises StorageRefusal for another shape, and for the etag of an earlier one.
+        """
         kept = {key: value for key, value in policy.items() if key in ("bindings", "version")}
         try:
             msgspec.convert(kept, Policy, strict=True)
@@ -107,7 +115,7 @@ class BucketStore:
         with self._catalog.writing():
             record = self.get(name)
             if policy.get("etag") not in (None, "", etag_of(record.policy_number)):
-                raise Refusal(412, "conditionNotMet", "The policy was changed since it was read.")
+                raise StorageRefusal(412, "conditionNotMet", "The policy was changed since it was read.")
             changed = replace(
                 record,
                 policy=kept,
@@ -119,10 +127,10 @@ class BucketStore:
         return changed
 
     def remove(self, name: str, conditions: Conditions) -> None:
-        """Remove an empty bucket. Raises Refusal."""
+        """Remove an empty bucket. Raises StorageRefusal."""
         with self._catalog.writing():
             conditions.check(0, self.get(name).metageneration)
-            not_empty = Refusal(409, "conflict", f"The bucket {name!r} is not empty.")
+            not_empty = StorageRefusal(409, "conflict", f"The bucket {name!r} is not empty.")
             if self._catalog.names_aside(name, ""):
                 raise not_empty
             try:
@@ -146,6 +154,6 @@ def merge(fields: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_bucket_name(name: str) -> None:
-    """Raise Refusal for a name that no new bucket may have."""
+    """Raise StorageRefusal for a name that no new bucket may have."""
     if not is_bucket_name(name) or _RESERVED.search(name):
         raise invalid(f"{name!r} is not the name of a bucket.")

@@ -24,8 +24,8 @@ from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from vtrain.emulator.storage.call import answer_refusal
-from vtrain.emulator.storage.refusals import Refusal
+from vtrain.emulator.storage.storage_call import answer_refusal
+from vtrain.emulator.storage.storage_refusals import StorageRefusal
 
 OWN_NAMES = frozenset({"localhost", "host.docker.internal", "host.containers.internal"})
 """Names that lead to this machine from programs and from containers, and that no web page can have."""
@@ -73,7 +73,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         return f"vtrain-{name[:8]}", value
 
     def check(self, scope: Scope) -> None:
-        """Raise Refusal for a request of a web page, and for one without the token."""
+        """Raise StorageRefusal for a request of a web page, and for one without the token."""
         headers, is_page, has_address = Headers(scope=scope), self.is_page(scope), PREFIX in scope
         is_from_here = headers.get("sec-fetch-site", "none") in (
             "none",
@@ -81,18 +81,20 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         )
         # A page of another origin does not know the address with the token, so that a user has come by it.
         if "origin" in headers or not (is_from_here or (is_page and has_address)):
-            raise Refusal(403, "forbidden", "Requests of web pages are not answered.")
+            raise StorageRefusal(403, "forbidden", "Requests of web pages are not answered.")
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(_host_name(hosts[0])):
             named = ", ".join(map(repr, hosts)) or "nothing"
             sentence = f"The header Host names {named}, which is not this service."
-            raise Refusal(403, "forbidden", f"{sentence} Start it with --allowed-host=NAME.")
+            raise StorageRefusal(403, "forbidden", f"{sentence} Start it with --allowed-host=NAME.")
         given = has_address or has_token(headers.getlist("authorization"), self.token)
         if self.token and not given and not (is_page and self._has_cookie(headers)):
             sentence = (
                 "This service asks for a token. Use the whole address that it printed when it started, or"
             )
-            raise Refusal(401, "required", f"{sentence} the variables that `vtrain emulator env` prints.")
+            raise StorageRefusal(
+                401, "required", f"{sentence} the variables that `vtrain emulator env` prints."
+            )
 
     def _has_cookie(self, headers: Headers) -> bool:
         name, value = self.cookie
@@ -119,7 +121,7 @@ class Guard:
         scope = self._admission.without_token(scope)
         try:
             self._admission.check(scope)
-        except Refusal as refusal:
+        except StorageRefusal as refusal:
             response = answer_refusal(refusal)
             response.headers["connection"] = "close"  # the body of the request has not been read
             await response(scope, receive, send)

@@ -25,8 +25,8 @@ import google_crc32c
 
 from vtrain.atomic import UNPUBLISHED, sync_file
 from vtrain.digests import content_digest
-from vtrain.emulator.storage.listing import Position
-from vtrain.emulator.storage.refusals import Refusal, invalid, no_bucket
+from vtrain.emulator.storage.object_listing import Position
+from vtrain.emulator.storage.storage_refusals import StorageRefusal, invalid, no_bucket
 from vtrain.rooted import LONGEST_PATH, NOT_THERE, Root, sync
 from vtrain.staging import is_bucket_name
 
@@ -85,7 +85,7 @@ class BucketFolders:
         self._aside = aside
 
     def bucket(self, bucket: str) -> Path:
-        """The folder of a bucket. Raises Refusal for what is not the name of a bucket.
+        """The folder of a bucket. Raises StorageRefusal for what is not the name of a bucket.
 
         A bucket may be a link of the user's, as it may be for jobs: no job can make one beside the buckets.
         """
@@ -97,7 +97,7 @@ class BucketFolders:
         """Whether there is a bucket of that name."""
         try:
             return self.bucket(bucket).is_dir()
-        except Refusal:
+        except StorageRefusal:
             return False
 
     def aside(self, bucket: str, name: str) -> ObjectFile:
@@ -231,7 +231,7 @@ class Partial:
         return base64.b64encode(self._crc32c.digest()).decode()
 
     def check(self, expected: Mapping[str, Any]) -> None:
-        """Raise Refusal unless the content has the `md5Hash` and the `crc32c` that the client sent."""
+        """Raise StorageRefusal unless the content has the `md5Hash` and the `crc32c` that the client sent."""
         for name, found in (("md5Hash", self.md5), ("crc32c", self.crc32c)):
             wanted = expected.get(name)
             if wanted and wanted != found:

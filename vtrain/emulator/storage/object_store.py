@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from vtrain.emulator.storage.bucket_store import BucketStore, merge
 from vtrain.emulator.storage.catalog import Catalog, ObjectRecord
 from vtrain.emulator.storage.object_files import BucketFolders, ObjectFile, Partial, file_crc32c
-from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, no_bucket, no_object
+from vtrain.emulator.storage.storage_refusals import Conditions, StorageRefusal, invalid, no_bucket, no_object
 
 _TEXTS = "cacheControl contentDisposition contentEncoding contentLanguage contentType customTime storageClass"
 SETTABLE: dict[str, tuple[type, str]] = {
@@ -61,13 +61,16 @@ class ObjectStore:
         self._partials = partials
 
     def open_partial(self, bucket: str) -> Partial:
-        """A partial file for the content of a new object. Raises Refusal where there is no such bucket."""
+        """A partial file for the content of a new object.
+
+        Raises StorageRefusal where there is no such bucket.
+        """
         if not self._buckets.exists(bucket):
             raise no_bucket(bucket)
         return Partial(self._partials)
 
     def check(self, bucket: str, name: str, conditions: Conditions) -> None:
-        """Raise Refusal unless an object of that name could be written now."""
+        """Raise StorageRefusal unless an object of that name could be written now."""
         if not name or name in (".", "..") or "\n" in name or "\r" in name:
             raise invalid(f"{name!r} is not the name of an object.")
         if len(name.encode()) > LONGEST_NAME:
@@ -79,7 +82,10 @@ class ObjectStore:
     def get(
         self, bucket: str, name: str, conditions: Conditions, generation: int | None = None
     ) -> StoredObject:
-        """An object as it is now. Raises Refusal, with 304 where the reader has this generation already."""
+        """An object as it is now.
+
+        Raises StorageRefusal, with 304 where the reader has this generation already.
+        """
         found = self.find(bucket, name)
         if found is None or generation not in (None, found.record.generation):
             if not self._buckets.exists(bucket):
@@ -143,7 +149,7 @@ class ObjectStore:
     ) -> StoredObject:
         """Make an object of received content. `fields` is the object's document as the client wrote it.
 
-        Raises Refusal where checksums or conditions do not hold, and for a bad name or bucket.
+        Raises StorageRefusal where checksums or conditions do not hold, and for a bad name or bucket.
         """
         partial.check(fields)
         kept = settable(fields)
@@ -170,7 +176,10 @@ class ObjectStore:
     def patch(
         self, bucket: str, name: str, changes: dict[str, Any], conditions: Conditions, *, whole: bool = False
     ) -> StoredObject:
-        """Change metadata. A null removes a field; `whole` removes all fields not named. Raises Refusal."""
+        """Change metadata. A null removes a field; `whole` removes all fields not named.
+
+        Raises StorageRefusal.
+        """
         # Computes a missing checksum before the lock is taken.
         self.get(bucket, name, Conditions())
         with self._catalog.writing():
@@ -188,7 +197,7 @@ class ObjectStore:
         return replace(found, record=changed)
 
     def remove(self, bucket: str, name: str, conditions: Conditions, generation: int | None = None) -> None:
-        """Remove an object. Raises Refusal."""
+        """Remove an object. Raises StorageRefusal."""
         with self._catalog.writing():
             file = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
             standing = self._generations(bucket, name)
@@ -209,7 +218,7 @@ class ObjectStore:
         *,
         composed: bool = False,
     ) -> StoredObject:
-        """Make an object of others. Without `fields` it has those of the first. Raises Refusal."""
+        """Make an object of others. Without `fields` it has those of the first. Raises StorageRefusal."""
         found = [self.get(s.bucket, s.name, s.conditions, s.generation) for s in sources]
         components = sum(max(part.record.components, 1) for part in found) if composed else 0
         with self.open_partial(bucket) as partial:
@@ -220,13 +229,16 @@ class ObjectStore:
     def open(
         self, bucket: str, name: str, conditions: Conditions, generation: int | None = None
     ) -> tuple[StoredObject, int]:
-        """An object, and a file descriptor of its content. Raises Refusal, with 503 if it keeps changing."""
+        """An object, and a file descriptor of its content.
+
+        Raises StorageRefusal, with 503 if it keeps changing.
+        """
         for _ in range(_OPEN_ATTEMPTS):
             found = self.get(bucket, name, conditions, generation)
             with suppress(FileNotFoundError), found.file.open() as file:
                 if os.fstat(file.fileno()).st_mtime_ns == found.record.generation:
                     return found, os.dup(file.fileno())
-        raise Refusal(503, "backendError", f"{bucket}/{name} is being written; try again.")
+        raise StorageRefusal(503, "backendError", f"{bucket}/{name} is being written; try again.")
 
 
 def _unknown_record(file: ObjectFile) -> ObjectRecord:
@@ -243,12 +255,12 @@ def _unknown_record(file: ObjectFile) -> ObjectRecord:
 
 
 def settable(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a client's document that are kept. Raises Refusal for values of a wrong type."""
+    """The fields of a client's document that are kept. Raises StorageRefusal for values of a wrong type."""
     return {key: value for key, value in _checked(fields).items() if value is not None}
 
 
 def _checked(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields that clients set; a null is a field to remove. Raises Refusal."""
+    """The fields that clients set; a null is a field to remove. Raises StorageRefusal."""
     wanted = {key: value for key, value in fields.items() if key in SETTABLE}
     for key, value in wanted.items():
         cls, expected = SETTABLE[key]

@@ -12,38 +12,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from vtrain.emulator.storage.call import Call, answer
-from vtrain.emulator.storage.listing import MOST_RESULTS, Selection, select
+from vtrain.emulator.storage.object_listing import MOST_RESULTS, ObjectSelection, select
 from vtrain.emulator.storage.object_store import MOST_COMPONENTS, Source, settable
-from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, whole_number
-from vtrain.emulator.storage.resources import (
+from vtrain.emulator.storage.storage_call import StorageCall, answer
+from vtrain.emulator.storage.storage_documents import (
     bucket_document,
     object_document,
     object_headers,
     policy_document,
 )
-from vtrain.emulator.storage.service import StorageService
+from vtrain.emulator.storage.storage_refusals import Conditions, StorageRefusal, invalid, whole_number
+from vtrain.emulator.storage.stores import StorageService
 
 
-def insert_bucket(service: StorageService, call: Call) -> Response:
+def insert_bucket(service: StorageService, call: StorageCall) -> Response:
     """`POST /b`."""
     document = call.document()
     name = document.get("name")
     if not isinstance(name, str):
-        raise Refusal(400, "required", "The bucket has no name.")
+        raise StorageRefusal(400, "required", "The bucket has no name.")
     return answer(bucket_document(name, service.buckets.create(name, document), call.base))
 
 
-def get_bucket(service: StorageService, call: Call) -> Response:
+def get_bucket(service: StorageService, call: StorageCall) -> Response:
     """`GET /b/BUCKET`."""
     record = service.buckets.get(call.bucket)
     call.conditions.check(0, record.metageneration, reading=True)
     return answer(bucket_document(call.bucket, record, call.base))
 
 
-def list_buckets(service: StorageService, call: Call) -> Response:
+def list_buckets(service: StorageService, call: StorageCall) -> Response:
     """`GET /b`."""
-    selection = Selection(
+    selection = ObjectSelection(
         prefix=call.query.get("prefix", ""),
         limit=whole_number(call.query, "maxResults") or MOST_RESULTS,
         token=call.query.get("pageToken", ""),
@@ -55,43 +55,43 @@ def list_buckets(service: StorageService, call: Call) -> Response:
     return answer({"kind": "storage#buckets", "items": items, **token})
 
 
-def patch_bucket(service: StorageService, call: Call) -> Response:
+def patch_bucket(service: StorageService, call: StorageCall) -> Response:
     """`PATCH /b/BUCKET`, and `PUT`."""
     record = service.buckets.patch(call.bucket, call.document(), call.conditions)
     return answer(bucket_document(call.bucket, record, call.base))
 
 
-def delete_bucket(service: StorageService, call: Call) -> Response:
+def delete_bucket(service: StorageService, call: StorageCall) -> Response:
     """`DELETE /b/BUCKET`."""
     service.buckets.remove(call.bucket, call.conditions)
     return Response(status_code=204)
 
 
-def get_policy(service: StorageService, call: Call) -> Response:
+def get_policy(service: StorageService, call: StorageCall) -> Response:
     """`GET /b/BUCKET/iam`: the policy that was set, at first one without bindings."""
     return answer(policy_document(call.bucket, service.buckets.get(call.bucket)))
 
 
-def set_policy(service: StorageService, call: Call) -> Response:
+def set_policy(service: StorageService, call: StorageCall) -> Response:
     """`PUT /b/BUCKET/iam`."""
     return answer(policy_document(call.bucket, service.buckets.set_policy(call.bucket, call.document())))
 
 
-def test_permissions(service: StorageService, call: Call) -> Response:
+def test_permissions(service: StorageService, call: StorageCall) -> Response:
     """`GET /b/BUCKET/iam/testPermissions`: every permission that is asked for."""
     service.buckets.get(call.bucket)
     asked = [value for key, value in call.repeated if key == "permissions"]
     return answer({"kind": "storage#testIamPermissionsResponse", "permissions": asked})
 
 
-def get_layout(service: StorageService, call: Call) -> Response:
+def get_layout(service: StorageService, call: StorageCall) -> Response:
     """`GET /b/BUCKET/storageLayout`."""
     document = bucket_document(call.bucket, service.buckets.get(call.bucket), call.base)
     named = {key: document[key] for key in ("location", "locationType")}
     return answer({"kind": "storage#storageLayout", "bucket": call.bucket, **named})
 
 
-def list_managed_folders(service: StorageService, call: Call) -> Response:
+def list_managed_folders(service: StorageService, call: StorageCall) -> Response:
     """`GET /b/BUCKET/managedFolders`: an empty list."""
     service.buckets.get(call.bucket)
     return answer({"kind": "storage#managedFolders"})
@@ -105,7 +105,7 @@ _RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 def read_range(header: str, size: int) -> tuple[int, int] | None:
     """First byte and end of a `Range`; None for the whole content. Other forms of ranges count as none.
 
-    Raises Refusal (416) for a range behind the end of the content.
+    Raises StorageRefusal (416) for a range behind the end of the content.
     """
     match = _RANGE.fullmatch(header.strip())
     if match is None or match[0] == "bytes=-":
@@ -114,7 +114,7 @@ def read_range(header: str, size: int) -> tuple[int, int] | None:
     start = int(first) if first else max(size - int(last), 0)
     end = min(int(last) + 1, size) if first and last else size
     if start >= end:
-        raise Refusal(416, "requestedRangeNotSatisfiable", f"{header} lies outside of {size} bytes.")
+        raise StorageRefusal(416, "requestedRangeNotSatisfiable", f"{header} lies outside of {size} bytes.")
     return start, end
 
 
@@ -154,7 +154,7 @@ class FileContent(Response):
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-def get_object(service: StorageService, call: Call) -> Response:
+def get_object(service: StorageService, call: StorageCall) -> Response:
     """`GET /b/BUCKET/o/OBJECT`: its metadata, or with `alt=media` its content."""
     if call.query.get("alt") == "media":
         return download(service, call)
@@ -162,22 +162,22 @@ def get_object(service: StorageService, call: Call) -> Response:
     return answer(object_document(found, call.base), headers={"etag": object_headers(found)["etag"]})
 
 
-def download(service: StorageService, call: Call) -> Response:
+def download(service: StorageService, call: StorageCall) -> Response:
     """An object's content, or a range of it."""
     found, descriptor = service.objects.open(call.bucket, call.object, call.conditions, call.generation)
     size = found.record.size
     try:
         span = read_range(call.headers.get("range", ""), size)
-    except Refusal:
+    except StorageRefusal:
         os.close(descriptor)
         raise
     return FileContent(descriptor, span, size, object_headers(found))
 
 
-def list_objects(service: StorageService, call: Call) -> Response:
+def list_objects(service: StorageService, call: StorageCall) -> Response:
     """`GET /b/BUCKET/o`."""
     query = call.query
-    selection = Selection(
+    selection = ObjectSelection(
         prefix=query.get("prefix", ""),
         delimiter=query.get("delimiter", ""),
         start=query.get("startOffset", ""),
@@ -200,25 +200,25 @@ def list_objects(service: StorageService, call: Call) -> Response:
     return answer({"kind": "storage#objects"} | {key: value for key, value in parts.items() if value})
 
 
-def patch_object(service: StorageService, call: Call) -> Response:
+def patch_object(service: StorageService, call: StorageCall) -> Response:
     """`PATCH /b/BUCKET/o/OBJECT`."""
     found = service.objects.patch(call.bucket, call.object, call.document(), call.conditions)
     return answer(object_document(found, call.base))
 
 
-def update_object(service: StorageService, call: Call) -> Response:
+def update_object(service: StorageService, call: StorageCall) -> Response:
     """`PUT /b/BUCKET/o/OBJECT`: all of its metadata."""
     found = service.objects.patch(call.bucket, call.object, call.document(), call.conditions, whole=True)
     return answer(object_document(found, call.base))
 
 
-def delete_object(service: StorageService, call: Call) -> Response:
+def delete_object(service: StorageService, call: StorageCall) -> Response:
     """`DELETE /b/BUCKET/o/OBJECT`."""
     service.objects.remove(call.bucket, call.object, call.conditions, call.generation)
     return Response(status_code=204)
 
 
-def _copy(service: StorageService, call: Call) -> dict[str, Any]:
+def _copy(service: StorageService, call: StorageCall) -> dict[str, Any]:
     """Copy one object. The request's document, if any, has the copy's metadata."""
     source = Source(
         bucket=call.bucket,
@@ -232,19 +232,19 @@ def _copy(service: StorageService, call: Call) -> dict[str, Any]:
     return object_document(copy, call.base)
 
 
-def copy_object(service: StorageService, call: Call) -> Response:
+def copy_object(service: StorageService, call: StorageCall) -> Response:
     """`POST /b/BUCKET/o/OBJECT/copyTo/b/BUCKET/o/OBJECT`."""
     return answer(_copy(service, call))
 
 
-def rewrite_object(service: StorageService, call: Call) -> Response:
+def rewrite_object(service: StorageService, call: StorageCall) -> Response:
     """`POST /b/BUCKET/o/OBJECT/rewriteTo/b/BUCKET/o/OBJECT`, done in one request."""
     copy = _copy(service, call)
     sizes = {"totalBytesRewritten": copy["size"], "objectSize": copy["size"]}
     return answer({"kind": "storage#rewriteResponse", **sizes, "done": True, "resource": copy})
 
 
-def compose_object(service: StorageService, call: Call) -> Response:
+def compose_object(service: StorageService, call: StorageCall) -> Response:
     """`POST /b/BUCKET/o/OBJECT/compose`."""
     document = call.document()
     parts = document.get("sourceObjects") or []
@@ -272,7 +272,7 @@ def _source(bucket: str, part: dict[str, Any]) -> Source:
 
 
 def _object_in(document: dict[str, Any], key: str) -> dict[str, Any]:
-    """A JSON object in a document; empty where there is none. Raises Refusal for anything else."""
+    """A JSON object in a document; empty where there is none. Raises StorageRefusal for anything else."""
     value = document.get(key) or {}
     if not isinstance(value, dict):
         raise invalid(f"{key} is not a JSON object.")

@@ -18,9 +18,9 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends.job_storage import StorageOrder
-from vtrain.emulator.storage.app import make_app
+from vtrain.emulator.http_server import listen, make_server
 from vtrain.emulator.storage.guard import Admission
-from vtrain.emulator.storage.server import listen, make_server
+from vtrain.emulator.storage.storage_app import make_app
 from vtrain.errors import UnavailableError
 from vtrain.runtime.folder import read_struct, write_struct
 

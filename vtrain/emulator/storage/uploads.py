@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vtrain.emulator.storage.bodies import LARGEST_OBJECT, receive, receive_body
-from vtrain.emulator.storage.call import Call, answer, read_json
-from vtrain.emulator.storage.refusals import Refusal, invalid
-from vtrain.emulator.storage.resources import object_document
-from vtrain.emulator.storage.service import ContentRange, Session, StorageService
+from vtrain.emulator.storage.storage_call import StorageCall, answer, read_json
+from vtrain.emulator.storage.storage_documents import object_document
+from vtrain.emulator.storage.storage_refusals import StorageRefusal, invalid
+from vtrain.emulator.storage.stores import ContentRange, StorageService, UploadSession
 
 CHUNK_UNIT = 256 * 1024
 """A chunk of a resumable upload is a multiple of this, but for the last one."""
@@ -21,7 +21,7 @@ _RESUME_INCOMPLETE = 308
 _CANCELLED = 499
 
 
-async def insert_object(service: StorageService, request: Request, call: Call) -> Response:
+async def insert_object(service: StorageService, request: Request, call: StorageCall) -> Response:
     """`POST …/o`: content, content with metadata, the start of a resumable upload, or a part of one."""
     kind = call.query.get("uploadType", "")
     if (
@@ -37,7 +37,7 @@ async def insert_object(service: StorageService, request: Request, call: Call) -
     raise invalid(f"uploadType: {kind!r} is not media, multipart or resumable.")
 
 
-async def _insert_media(service: StorageService, request: Request, call: Call) -> Response:
+async def _insert_media(service: StorageService, request: Request, call: StorageCall) -> Response:
     fields = {
         "contentType": call.headers.get("content-type", "application/octet-stream"),
         "contentEncoding": call.query.get("contentEncoding"),
@@ -50,7 +50,7 @@ async def _insert_media(service: StorageService, request: Request, call: Call) -
     return answer(object_document(found, call.base))
 
 
-async def _insert_multipart(service: StorageService, request: Request, call: Call) -> Response:
+async def _insert_multipart(service: StorageService, request: Request, call: StorageCall) -> Response:
     body = MultipartBody()
     with service.objects.open_partial(call.bucket) as partial:
         await receive(request, lambda data: partial.write(body.feed(data)), LARGEST_OBJECT)
@@ -63,18 +63,20 @@ async def _insert_multipart(service: StorageService, request: Request, call: Cal
     return answer(object_document(found, call.base))
 
 
-async def _start(service: StorageService, request: Request, call: Call) -> Response:
+async def _start(service: StorageService, request: Request, call: StorageCall) -> Response:
     document = read_json(await receive_body(request))
     content_type = call.headers.get("x-upload-content-type", "application/octet-stream")
     fields = {"contentType": content_type, **document, **_checksums(call)}
     name = _name(call, document)
-    session = await run_in_threadpool(Session, service.objects, call.bucket, name, fields, call.conditions)
+    session = await run_in_threadpool(
+        UploadSession, service.objects, call.bucket, name, fields, call.conditions
+    )
     upload_id = service.sessions.keep(session)
     location = f"{call.base}{request.url.path}?uploadType=resumable&upload_id={upload_id}"
     return Response(headers={"location": location, "x-guploader-uploadid": upload_id})
 
 
-async def continue_upload(service: StorageService, request: Request, call: Call) -> Response:
+async def continue_upload(service: StorageService, request: Request, call: StorageCall) -> Response:
     """`PUT` to a resumable upload: a chunk, the whole content, or a question about the received bytes."""
     session = service.sessions.get(call.query.get("upload_id", ""))
     async with session.lock:
@@ -88,7 +90,7 @@ async def continue_upload(service: StorageService, request: Request, call: Call)
 
 
 async def _add(
-    session: Session, request: Request, span: ContentRange | None, checksums: dict[str, str]
+    session: UploadSession, request: Request, span: ContentRange | None, checksums: dict[str, str]
 ) -> None:
     """Write a chunk, or the whole content where no range is given. Make the object at the end."""
     if span is None or span.start is not None:
@@ -101,7 +103,7 @@ async def _add(
         await run_in_threadpool(session.finish, checksums)
 
 
-def _check_chunk(session: Session, span: ContentRange | None, position: int) -> None:
+def _check_chunk(session: UploadSession, span: ContentRange | None, position: int) -> None:
     if position > session.received:
         raise invalid(f"The chunk begins at {position}, and {session.received} bytes have arrived.")
     if span is None:
@@ -114,7 +116,7 @@ def _check_chunk(session: Session, span: ContentRange | None, position: int) -> 
 class _Appender:
     """Writes the bytes of one chunk to an upload."""
 
-    def __init__(self, session: Session, position: int) -> None:
+    def __init__(self, session: UploadSession, position: int) -> None:
         self._session = session
         self._position = position
 
@@ -123,21 +125,21 @@ class _Appender:
         self._position += len(data)
 
 
-async def cancel_upload(service: StorageService, _request: Request, call: Call) -> Response:
+async def cancel_upload(service: StorageService, _request: Request, call: StorageCall) -> Response:
     """`DELETE` of a resumable upload."""
     service.sessions.cancel(call.query.get("upload_id", ""))
     return Response(status_code=_CANCELLED)
 
 
-def _name(call: Call, document: dict[str, Any]) -> str:
-    """The object's name, from the query or the document. Raises Refusal."""
+def _name(call: StorageCall, document: dict[str, Any]) -> str:
+    """The object's name, from the query or the document. Raises StorageRefusal."""
     name = call.query.get("name") or document.get("name")
     if not isinstance(name, str) or not name:
-        raise Refusal(400, "required", "The object has no name.")
+        raise StorageRefusal(400, "required", "The object has no name.")
     return name
 
 
-def _checksums(call: Call) -> dict[str, str]:
+def _checksums(call: StorageCall) -> dict[str, str]:
     """The checksums that a client sends in headers, as the fields of an object."""
     found = dict(re.findall(r"\b(crc32c|md5)=([^,\s]+)", call.headers.get("x-goog-hash", "")))
     if "md5" in found or "content-md5" in call.headers:
@@ -163,7 +165,7 @@ class MultipartBody:
         self._ended = False
 
     def feed(self, data: bytes) -> bytes:
-        """The content that these bytes complete. Raises Refusal."""
+        """The content that these bytes complete. Raises StorageRefusal."""
         self._buffer += data
         if not self._end and not self._read_head():
             return b""
@@ -177,7 +179,7 @@ class MultipartBody:
         return content[:cut]
 
     def close(self) -> None:
-        """Raise Refusal unless the content is complete."""
+        """Raise StorageRefusal unless the content is complete."""
         if not self._ended:
             raise invalid("The multipart body breaks off.")
 
@@ -186,7 +188,7 @@ class MultipartBody:
         head = _split_head(self._buffer[: LARGEST_HEAD + 1])
         if head is None:
             if len(self._buffer) > LARGEST_HEAD:
-                raise Refusal(400, "parseError", "The body is not multipart/related with two parts.")
+                raise StorageRefusal(400, "parseError", "The body is not multipart/related with two parts.")
             return False
         self._end, document, headers, length = head
         self._buffer = self._buffer[length:]

@@ -3,6 +3,8 @@
 
 const PAGE_PAUSE = 3000, LOG_PAUSE = 1000, LOG_SLOWEST = 5000, MOST_LINES = 5000;
 const pulse = document.getElementById("pulse");
+const sent = new WeakMap();  // the parts as the server sent them, before charts are drawn in them
+for (const part of document.querySelectorAll("[data-part]")) sent.set(part, part.innerHTML);
 
 function show(isLive) {
   pulse.hidden = !isLive;
@@ -29,9 +31,11 @@ async function refreshPage() {
 function replaceParts(fresh) {
   if (!String(getSelection()).length) {
     for (const part of document.querySelectorAll("[data-part]")) {
-      const newer = fresh.getElementById(part.id);
-      if (newer && newer.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) {
+      const newer = fresh.getElementById(part.id), html = newer?.innerHTML;
+      if (newer && html !== sent.get(part) && !part.contains(document.activeElement)) {
+        sent.set(part, html);
         part.replaceChildren(...newer.childNodes);
+        if (window.Plotly) drawCharts(part);
       }
     }
   }

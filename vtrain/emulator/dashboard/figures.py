@@ -1,17 +1,21 @@
-"""The charts of a study: Optuna's own, of a study that is built anew from the trials."""
+"""Charts, as plotly's script draws them: lines of numbers, and Optuna's own of a study."""
 
 from __future__ import annotations
 
 import html
+import json
 import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from importlib.resources import files
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
+from vtrain.output.trials import shown_value
 from vtrain.runtime.tuning.scale import LOG
 from vtrain.runtime.tuning.study import StudyTrial, every_parameter, loss, results
 
@@ -21,15 +25,78 @@ if TYPE_CHECKING:
 
 MAX_FRONT = 3
 """Metrics of a Pareto front that a chart can show."""
+MOST_POINTS = 400
+"""Points of one line that are drawn."""
+LARGEST = 1e300
+"""Greater numbers are not drawn: the script's arithmetic overflows."""
+_GRID = {"gridcolor": "rgba(128,128,128,.25)", "zeroline": False, "automargin": True}
 
 logger = logging.getLogger(__name__)
 
 
 class Figure(NamedTuple):
-    """A chart: its title, and its description for plotly.js as JSON."""
+    """A chart: its title, its description for plotly.js as JSON, and what it shows in words."""
 
     title: str
     document: str
+    words: str = ""
+
+
+class Point(NamedTuple):
+    """A measured value, and the text that a pointer shows, where it has one of its own."""
+
+    x: float
+    y: float
+    text: str = ""
+    is_best: bool = False
+
+
+def line_figure(title: str, points: Sequence[Point], *, along: str) -> Figure | None:
+    """A line through the points that are usual numbers; None without any."""
+    found = _drawable(points)
+    line = {"mode": "lines+markers" if len(found) <= 60 else "lines", **_places(found)}
+    return _of_points(title, found, along, [line])
+
+
+def trials_figure(title: str, points: Sequence[Point], *, minimize: bool) -> Figure | None:
+    """A dot for each trial, and a line of the best value so far; None without a result."""
+    found = _drawable(points)
+    line = _places(found)
+    line["y"] = list(accumulate(line["y"], min if minimize else max))
+    dots = {
+        **_places(found),
+        "mode": "markers",
+        "text": [_shown(point.text) for point in found],
+        "hoverinfo": "text",
+        "marker": {"color": ["#1a7a48" if point.is_best else "#7b858d" for point in found], "size": 9},
+    }
+    steps = {**line, "mode": "lines", "line": {"shape": "hv"}, "hoverinfo": "skip"}
+    return _of_points(title, found, "trial", [steps, dots])
+
+
+def _drawable(points: Sequence[Point]) -> list[Point]:
+    found = [point for point in points if abs(point.x) < LARGEST and abs(point.y) < LARGEST]
+    step = math.ceil(len(found) / MOST_POINTS) or 1
+    return found[(len(found) - 1) % step :: step]  # the last one is among them
+
+
+def _places(points: Sequence[Point]) -> dict[str, Any]:
+    return {"x": [point.x for point in points], "y": [point.y for point in points]}
+
+
+def _of_points(title: str, points: Sequence[Point], along: str, traces: list[Any]) -> Figure | None:
+    if not points:
+        return None
+    layout = {
+        "height": 240,
+        "margin": {"t": 10, "r": 10, "b": 40, "l": 50},
+        "showlegend": False,
+        "xaxis": {**_GRID, "title": {"text": along}},
+        "yaxis": _GRID,
+    }
+    last = points[-1]
+    words = last.text or f"{along} {shown_value(last.x)}: {shown_value(last.y)}"
+    return Figure(title, json.dumps({"data": traces, "layout": layout}), words)
 
 
 def study_figures(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[Figure]:
@@ -42,25 +109,21 @@ def study_figures(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[Figure]
         return list(_figures(spec, study)) if count else []
 
 
-def plotly_script() -> str:
-    """The text of plotly.js, which draws the charts. Raises UnavailableError without the extra."""
-    _check_installed()
-    from plotly.offline import get_plotlyjs
-
-    script: str = get_plotlyjs()
-    return script
+def plotly_script() -> bytes:
+    """plotly.js, which draws the charts."""
+    return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
 
 
 def _check_installed() -> None:
     try:
         import optuna
-        import plotly.offline
+        import plotly
     except ImportError as error:
         raise UnavailableError(
             "A report needs Optuna and Plotly, which are not installed.",
             hint=f"Install them with: {install_command('tuning')}",
         ) from error
-    assert plotly.offline
+    assert plotly
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 

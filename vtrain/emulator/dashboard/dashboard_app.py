@@ -20,7 +20,7 @@ from vtrain.emulator.dashboard.handlers import Dashboard, Query
 from vtrain.emulator.dashboard.pages import Pages
 from vtrain.emulator.dashboard.reader import JobReader
 from vtrain.emulator.storage.guard import Admission, Guard
-from vtrain.emulator.storage.refusals import Refusal
+from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError, VtrainError
 
 OWN_PAGES = frozenset({"", "jobs", "dashboard"})
@@ -72,7 +72,7 @@ def _endpoint(pages: Pages, handler: Callable[[Request, Query], Response]) -> Ca
         except VtrainError as error:
             status = next((status for cls, status in _STATUSES.items() if isinstance(error, cls)), 500)
             return pages.answer("error.html", status, message=error.message, hint=error.hint)
-        except (OSError, Refusal) as error:
+        except (OSError, StorageRefusal) as error:
             return pages.answer("error.html", getattr(error, "status", 500), message=str(error), hint="")
 
     return run

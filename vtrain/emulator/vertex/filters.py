@@ -12,13 +12,15 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from vtrain import times
-from vtrain.emulator.api.documents import camel_case
-from vtrain.emulator.api.refusals import Refusal, invalid, snake_case
+from vtrain.emulator.vertex.documents import camel_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
+from vtrain.globs import Glob, anything
 
 LONGEST = 20_000
 DEEPEST = 30
@@ -56,7 +58,7 @@ Filter = Restriction | Terms
 
 
 def parse_filter(text: str) -> Filter:
-    """A filter taken apart; one without terms is empty. Raises Refusal for what is no filter."""
+    """A filter taken apart; one without terms is empty. Raises VertexRefusal for what is no filter."""
     if len(text) > LONGEST:
         raise invalid(f"The filter has more than {LONGEST} characters.")
     if not text.strip():
@@ -80,11 +82,11 @@ def compiled(parsed: Filter, test_of: Callable[[Restriction], Test]) -> Test:
 
 
 def read_filter(text: str) -> Test:
-    """The test of a resource by a filter. Raises Refusal for what is no filter of resources."""
+    """The test of a resource by a filter. Raises VertexRefusal for what is no filter of resources."""
     return compiled(parse_filter(text), _test)
 
 
-def wrong_filter(text: str) -> Refusal:
+def wrong_filter(text: str) -> VertexRefusal:
     """The error for an invalid filter, or an invalid part of one."""
     return invalid(f"Invalid filter: {text[:300]!r}.")
 
@@ -141,7 +143,7 @@ class _Reader:
         return Restriction(field, comparison, _unquoted(value))
 
     def expect_end(self) -> None:
-        """Raise Refusal where something is left."""
+        """Raise VertexRefusal where something is left."""
         if self._peek():
             raise wrong_filter(self._text)
 
@@ -172,7 +174,7 @@ def _unquoted(token: str) -> str:
 
 
 def _test(restriction: Restriction) -> Test:
-    """The test of a resource by one restriction. Raises Refusal for a field that no filter has."""
+    """The test of a resource by one restriction. Raises VertexRefusal for a field that no filter has."""
     wanted, comparison = restriction.value, restriction.comparison
     if restriction.field.startswith("labels."):
         return label_test(restriction, ("labels",))
@@ -225,15 +227,12 @@ def time_test(key: str, restriction: Restriction) -> Test:
 
 def has(text: str, pattern: str) -> bool:
     """Whether a text has the pattern in it; one with `*`, each for any text, has to fit as a whole."""
-    if "*" not in pattern:
-        return pattern in text
-    first, *middle, last = pattern.split("*")
-    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
-        return False
-    place, end = len(first), len(text) - len(last)
-    for piece in middle:
-        found = text.find(piece, place, end)
-        if found < 0:
-            return False
-        place = found + len(piece)
-    return True
+    return _glob(pattern).matches(text) if "*" in pattern else pattern in text
+
+
+@lru_cache(maxsize=64)
+def _glob(pattern: str) -> Glob:
+    glob = Glob()
+    for letter in pattern:
+        glob.end = glob.many(glob.end, anything) if letter == "*" else glob.one(glob.end, letter.__eq__)
+    return glob

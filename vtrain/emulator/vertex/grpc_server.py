@@ -21,15 +21,15 @@ from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 
 from vtrain.atomic import publish_file, scratch_folder
-from vtrain.emulator.api.app import told_answer
-from vtrain.emulator.api.call import Call
-from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
-from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
-from vtrain.emulator.api.service import TrainingService
-from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_messages
-from vtrain.emulator.grpc.proxy import proxying
 from vtrain.emulator.request_log import Tell, timed
 from vtrain.emulator.running import make_folder
+from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
+from vtrain.emulator.vertex.grpc_proxy import proxying
+from vtrain.emulator.vertex.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
+from vtrain.emulator.vertex.rest import told_answer
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import VertexCall
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 
@@ -167,9 +167,10 @@ def _handler(
             return json_format.ParseDict(found, answer(), ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
             _abort(
-                context, Refusal("INVALID_ARGUMENT", f"The message has no form in JSON: {error}."[:MOST_SAID])
+                context,
+                VertexRefusal("INVALID_ARGUMENT", f"The message has no form in JSON: {error}."[:MOST_SAID]),
             )
-        except (Refusal, VtrainError) as error:
+        except (VertexRefusal, VtrainError) as error:
             refusal = refusal_of(error) if isinstance(error, VtrainError) else error
             _abort(context, refusal, project_of(method, message))
 
@@ -182,7 +183,8 @@ def _read(request: Any, data: bytes, context: grpc.ServicerContext) -> Any:
         return request.FromString(data)
     except (DecodeError, RecursionError):
         _abort(
-            context, Refusal("INVALID_ARGUMENT", "The message is damaged, nested too deeply, or not UTF-8.")
+            context,
+            VertexRefusal("INVALID_ARGUMENT", "The message is damaged, nested too deeply, or not UTF-8."),
         )
 
 
@@ -199,7 +201,7 @@ def _project_handler(project: str) -> Any:
     return grpc.unary_unary_rpc_method_handler(run, response_serializer=lambda made: made.SerializeToString())
 
 
-def _abort(context: grpc.ServicerContext, refusal: Refusal, project: str = LOCAL_PROJECT) -> None:
+def _abort(context: grpc.ServicerContext, refusal: VertexRefusal, project: str = LOCAL_PROJECT) -> None:
     """End a call with an error, in which names have the project that the client used."""
     codes = {code.value[0]: code for code in grpc.StatusCode}
     told = refusal.message.replace(f"projects/{LOCAL_PROJECT}/", f"projects/{project}/")
@@ -214,8 +216,8 @@ def project_of(method: Method, message: Any) -> str:
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
 
-def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
-    """A request of gRPC as one of REST, of a version of the API. Raises Refusal for an invalid name."""
+def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
+    """A request of gRPC as one of REST, of a version of the API. Raises VertexRefusal for an invalid name."""
     if method.of_one:  # of an update the name is in the resource
         named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
         name = str(named.pop("name", "") or "")
@@ -223,15 +225,17 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
         name = str(fields.get("parent", ""))
     parts = name.split("/")
     if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations" or not all(parts):
-        raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
+        raise VertexRefusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
     project, location, rest = parts[1], parts[3], parts[4:]
     resource_id = rest.pop() if method.of_one and rest else ""
     expected = [_collection(method)] if method.of_one else []
     if rest != expected and _collection(method) != OPERATIONS:
-        raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method.")
+        raise VertexRefusal(
+            "INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method."
+        )
     collection = "/".join(rest) if method.of_one else _collection(method)
     place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
-    return Call(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
+    return VertexCall(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
 
 
 def _collection(method: Method) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from vtrain.backends import BackendSettings, JobBackend, ResourceBackend
 from vtrain.backends.models import ModelEditingBackend, ModelRegistryBackend
 from vtrain.backends.registry import choose_for, find_backend, open_found
-from vtrain.emulator.api.refusals import Refusal
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.messages.names import LOCAL_PROJECT
 from vtrain.messages.resources import Job, spec_of
@@ -59,10 +59,10 @@ class OpenBackends:
         return found
 
     def editing_models(self, location: str) -> ModelEditingBackend:
-        """The same. Raises Refusal where it changes none."""
+        """The same. Raises VertexRefusal where it changes none."""
         found = self.models(location)
         if not isinstance(found, ModelEditingBackend):
-            raise Refusal("UNIMPLEMENTED", "The backend of the emulator's jobs changes no models.")
+            raise VertexRefusal("UNIMPLEMENTED", "The backend of the emulator's jobs changes no models.")
         return found
 
     def open_part(self, kind: str, name: str, location: str) -> Any:

@@ -15,13 +15,14 @@ import msgspec
 
 from vtrain.backends import Query
 from vtrain.backends.job_storage import GS
-from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.documents import read_body, with_project
-from vtrain.emulator.api.listing import LARGEST_PAGE, list_page
-from vtrain.emulator.api.open_backends import OpenBackends
-from vtrain.emulator.api.operations import Operations
-from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of, snake_case
+from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
+from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.open_backends import OpenBackends
+from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_page
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
@@ -71,7 +72,7 @@ class TrainingService:
 
     # jobs of all kinds
 
-    def create_job(self, call: Call) -> Document:
+    def create_job(self, call: VertexCall) -> Document:
         """Start a job."""
         cls = JOBS[call.place.collection]
         root = snake_case(cls.__name__).removeprefix("_")
@@ -85,33 +86,30 @@ class TrainingService:
 
     @contextmanager
     def _within_quota(self, location: str) -> Iterator[None]:
-        """A block that starts one more job. Raises Refusal where the region has as many as it may have."""
+        """A block that starts one more job.
+
+        Raises VertexRefusal where the region has as many as it may have.
+        """
         if not self._most_jobs:
             yield
             return
         with self._creating:
             if sum(1 for _ in self._living(location)) >= self._most_jobs:
-                raise Refusal("RESOURCE_EXHAUSTED", QUOTA_EXCEEDED)
+                raise VertexRefusal("RESOURCE_EXHAUSTED", QUOTA_EXCEEDED)
             yield
 
     def _living(self, location: str) -> Iterator[Job]:
         """The jobs of a region that have not ended: trials are those of their tuning job."""
         for collection in (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS):
             query = Query(collection=collection, project=LOCAL_PROJECT, location=location)
-            while True:
-                page = self.backends.jobs(location).list(query)
-                yield from (
-                    job for job in page.jobs if not has_ended(job.state) and TRIAL_LABEL not in job.labels
-                )
-                if not page.next_page_token:
-                    break
-                query = msgspec.structs.replace(query, page_token=page.next_page_token)
+            jobs = all_jobs(self.backends.jobs(location).list, query)
+            yield from (job for job in jobs if not has_ended(job.state) and TRIAL_LABEL not in job.labels)
 
-    def get_job(self, call: Call) -> Document:
+    def get_job(self, call: VertexCall) -> Document:
         """A job as it stands."""
         return to_document(self.backends.jobs(call.location).get(call.name))
 
-    def list_jobs(self, call: Call) -> Document:
+    def list_jobs(self, call: VertexCall) -> Document:
         """A page of jobs; a tuning job is listed without its trials."""
         collection = call.place.collection
 
@@ -125,22 +123,22 @@ class TrainingService:
 
         return list_page(call, collection, pages)
 
-    def cancel_job(self, call: Call) -> Document:
+    def cancel_job(self, call: VertexCall) -> Document:
         """Ask a job to end."""
         self.backends.jobs(call.location).cancel(call.name)
         return {}
 
-    def delete_job(self, call: Call) -> Document:
+    def delete_job(self, call: VertexCall) -> Document:
         """Remove an ended job."""
         try:
             self.backends.jobs(call.location).delete(call.name)
         except ConflictError as error:
-            raise Refusal("FAILED_PRECONDITION", error.message) from None
+            raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
     # persistent resources
 
-    def create_resource(self, call: Call) -> Document:
+    def create_resource(self, call: VertexCall) -> Document:
         """Make a persistent resource."""
         _check_region(call)
         wanted = call.text("persistentResourceId")
@@ -155,11 +153,11 @@ class TrainingService:
             msgspec.structs.replace(call, place=named), answer, "CreatePersistentResourceOperationMetadata"
         )
 
-    def get_resource(self, call: Call) -> Document:
+    def get_resource(self, call: VertexCall) -> Document:
         """A persistent resource as it stands."""
         return to_document(self.backends.resources(call.location).get_resource(call.name))
 
-    def list_resources(self, call: Call) -> Document:
+    def list_resources(self, call: VertexCall) -> Document:
         """A page of persistent resources."""
 
         def pages(_size: int, _token: str) -> tuple[list[Document], str]:
@@ -168,23 +166,23 @@ class TrainingService:
 
         return list_page(call, PERSISTENT_RESOURCES, pages)
 
-    def delete_resource(self, call: Call) -> Document:
+    def delete_resource(self, call: VertexCall) -> Document:
         """Remove a persistent resource; what runs on it is cancelled, as by the service."""
         self.backends.resources(call.location).delete_resource(call.name, force=True)
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
-    def reboot_resource(self, call: Call) -> Document:
+    def reboot_resource(self, call: VertexCall) -> Document:
         """Start the machines of a persistent resource anew."""
         try:
             rebooted = self.backends.resources(call.location).reboot_resource(call.name)
         except ConflictError as error:
-            raise Refusal("FAILED_PRECONDITION", error.message) from None
+            raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
         answer = {**(rebooted.response or {}), "@type": call.type_url("PersistentResource")}
         return self._operations.add(call, answer, "RebootPersistentResourceOperationMetadata")
 
     # models
 
-    def upload_model(self, call: Call) -> Document:
+    def upload_model(self, call: VertexCall) -> Document:
         """Keep a version of a model."""
         _check_region(call)
         target = _target(call)
@@ -196,18 +194,18 @@ class TrainingService:
                 call, self.backends.models(call.location).upload_model(model, target), "Upload"
             )
 
-    def copy_model(self, call: Call) -> Document:
+    def copy_model(self, call: VertexCall) -> Document:
         """Keep another version with the files of one that is there."""
         _check_region(call)
         source = with_project(call.text("sourceModel"), LOCAL_PROJECT)
         copied = self.backends.models(call.location).copy_model(source, _target(call))
         return self._of_model(call, copied, "Copy")
 
-    def get_model(self, call: Call) -> Document:
+    def get_model(self, call: VertexCall) -> Document:
         """A version of a model."""
         return to_document(self.backends.models(call.location).get_model(call.name))
 
-    def list_models(self, call: Call) -> Document:
+    def list_models(self, call: VertexCall) -> Document:
         """A page of models, each in its default version."""
 
         def pages(_size: int, _token: str) -> tuple[list[Document], str]:
@@ -216,7 +214,7 @@ class TrainingService:
 
         return list_page(call, "models", pages)
 
-    def list_model_versions(self, call: Call) -> Document:
+    def list_model_versions(self, call: VertexCall) -> Document:
         """A page of the versions of a model."""
 
         def pages(_size: int, _token: str) -> tuple[list[Document], str]:
@@ -227,7 +225,7 @@ class TrainingService:
 
         return list_page(call, "models", pages)
 
-    def update_model(self, call: Call) -> Document:
+    def update_model(self, call: VertexCall) -> Document:
         """Change fields of a model, or of one of its versions."""
         name = call.name.removesuffix("@-")  # no version
         changeable = _VERSION_FIELDS if "@" in name else _MODEL_FIELDS
@@ -240,7 +238,9 @@ class TrainingService:
                 raise invalid(f"update_mask: {path[:300]!r} is no field that an update changes.")
             if path not in changeable:
                 of = "a model" if "@" in name else "a version"
-                raise Refusal("FAILED_PRECONDITION", f"{path} is a field of {of}, and {name} names none.")
+                raise VertexRefusal(
+                    "FAILED_PRECONDITION", f"{path} is a field of {of}, and {name} names none."
+                )
         with _refusing("model"):
             model = read_body(Model, with_project(call.body, LOCAL_PROJECT), "model")
         if "display_name" in paths and not model.display_name:
@@ -248,7 +248,7 @@ class TrainingService:
         changes = {path: getattr(model, path) for path in paths}
         return to_document(self.backends.editing_models(call.location).update_model(name, changes))
 
-    def merge_version_aliases(self, call: Call) -> Document:
+    def merge_version_aliases(self, call: VertexCall) -> Document:
         """Give names to a version of a model, and take some away."""
         aliases = call.fields.get("versionAliases")
         if not aliases or not isinstance(aliases, list) or not all(isinstance(one, str) for one in aliases):
@@ -257,18 +257,18 @@ class TrainingService:
             self.backends.editing_models(call.location).merge_version_aliases(call.name, aliases)
         )
 
-    def delete_model(self, call: Call) -> Document:
+    def delete_model(self, call: VertexCall) -> Document:
         """Remove a model with all its versions."""
         with _refusing():
             self.backends.models(call.location).delete_model(call.name)
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
-    def delete_model_version(self, call: Call) -> Document:
+    def delete_model_version(self, call: VertexCall) -> Document:
         """Remove one version of a model."""
         try:
             self.backends.models(call.location).delete_model_version(call.name)
         except ConflictError as error:
-            raise Refusal("FAILED_PRECONDITION", error.message) from None
+            raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
     # logs
@@ -286,21 +286,21 @@ class TrainingService:
 
     # operations
 
-    def get_operation(self, call: Call) -> Document:
+    def get_operation(self, call: VertexCall) -> Document:
         """An operation as it ended; each has ended before its first answer."""
         return self._operations.get(call.name)
 
-    def list_operations(self, call: Call) -> Document:
+    def list_operations(self, call: VertexCall) -> Document:
         """The operations of a resource, or of a place, the newest first."""
         own = self._operations.below(call.name.rpartition("/operations")[0])
         return list_page(call, "operations", lambda _size, _token: (own, ""))
 
-    def end_operation(self, call: Call) -> Document:
+    def end_operation(self, call: VertexCall) -> Document:
         """Cancel an operation, or forget it: it has ended already."""
         self.get_operation(call)
         return {}
 
-    def _of_model(self, call: Call, done: Operation, verb: str) -> Document:
+    def _of_model(self, call: VertexCall, done: Operation, verb: str) -> Document:
         response = done.response or {}
         model = str(response.get("model", ""))
         named = msgspec.structs.replace(call.place, id=model.rpartition("/")[2])
@@ -324,20 +324,20 @@ def _refusing(root: str = "") -> Iterator[None]:
         raise refusal_of(error, root) from None
 
 
-def _check_region(call: Call) -> None:
-    """Raise Refusal where something is to be made in what is no region."""
+def _check_region(call: VertexCall) -> None:
+    """Raise VertexRefusal where something is to be made in what is no region."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.location):
         raise invalid(f"{call.location[:100]!r} is not a region.")
 
 
-def _target(call: Call) -> ModelTarget:
+def _target(call: VertexCall) -> ModelTarget:
     """The place of a new version of a model."""
     parent = with_project(call.text("parentModel"), LOCAL_PROJECT)
     return ModelTarget(model_id=call.text("modelId"), parent=parent)
 
 
-def _query(call: Call, size: int, token: str) -> Query:
-    """The query of a list, in one region or, with `-`, in all. Raises Refusal for what is neither."""
+def _query(call: VertexCall, size: int, token: str) -> Query:
+    """The query of a list, in one region or, with `-`, in all. Raises VertexRefusal for what is neither."""
     if call.location != EVERYWHERE:
         _check_region(call)
     return Query(

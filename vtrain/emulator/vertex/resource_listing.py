@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.documents import camel_case, masked
-from vtrain.emulator.api.filters import read_filter
-from vtrain.emulator.api.refusals import Refusal, invalid
+from vtrain.emulator.vertex.documents import camel_case, masked
+from vtrain.emulator.vertex.filters import read_filter
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.messages.resources import JOBS
 
 PAGE = 100
@@ -18,13 +19,13 @@ Pages = Callable[[int, str], tuple[list[Document], str]]
 """A page of at most so many documents behind a token, and the next token."""
 
 
-def list_page(call: Call, collection: str, pages: Pages) -> Document:
+def list_page(call: VertexCall, collection: str, pages: Pages) -> Document:
     """A page of the documents that pass the filter of a request, in the order that the client wants.
 
-    Raises Refusal for a filter, an order, a size or a token that is invalid.
+    Raises VertexRefusal for a filter, an order, a size or a token that is invalid.
     """
     passes, order = read_filter(call.text("filter")), call.text("orderBy")
-    size, token = _page_size(call), call.text("pageToken")
+    size, token = page_size(call.fields.get("pageSize"), PAGE), call.text("pageToken")
     if token and not (token.isascii() and token.isdecimal() and len(token) < 19):
         raise invalid(f"Invalid page token: {token[:100]!r}.")
     start = int(token or 0)
@@ -52,11 +53,13 @@ def _all(pages: Pages) -> Iterator[Document]:
         if not token:
             return
         if count > MOST_SORTED:
-            raise Refusal("RESOURCE_EXHAUSTED", f"More than {MOST_SORTED} resources cannot be put in order.")
+            raise VertexRefusal(
+                "RESOURCE_EXHAUSTED", f"More than {MOST_SORTED} resources cannot be put in order."
+            )
 
 
 def _in_order(documents: list[Document], order: str) -> list[Document]:
-    """Sort by the keys of `order_by`: `display_name, create_time desc`. Raises Refusal."""
+    """Sort by the keys of `order_by`: `display_name, create_time desc`. Raises VertexRefusal."""
     for key in reversed([part.strip() for part in order.split(",") if part.strip()]):
         name, _, direction = key.partition(" ")
         if direction.strip() not in ("", "asc", "desc") or not name.replace("_", "").isalnum():
@@ -66,8 +69,9 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
     return documents
 
 
-def _page_size(call: Call) -> int:
-    text = str(call.fields.get("pageSize", ""))
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
+def page_size(value: Any, usual: int) -> int:
+    """The size that a request asks for, or the usual one. Raises VertexRefusal for what is no number."""
+    text = str(value or 0)
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
-    return min(int(text or 0), LARGEST_PAGE) or PAGE
+    return min(int(text), LARGEST_PAGE) or usual

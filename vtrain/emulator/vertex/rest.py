@@ -13,8 +13,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.documents import (
+from vtrain.emulator.storage.bodies import receive_body
+from vtrain.emulator.storage.storage_refusals import StorageRefusal
+from vtrain.emulator.vertex.documents import (
     camel_case,
     check_shape,
     in_camel_case,
@@ -22,12 +23,11 @@ from vtrain.emulator.api.documents import (
     with_enum_numbers,
     with_project,
 )
-from vtrain.emulator.api.log_entries import list_entries
-from vtrain.emulator.api.methods import OPERATIONS, WHOLE, Method, find_method
-from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of
-from vtrain.emulator.api.service import TrainingService
-from vtrain.emulator.storage.bodies import receive_body
-from vtrain.emulator.storage.refusals import Refusal as StorageRefusal
+from vtrain.emulator.vertex.logging_api import list_entries
+from vtrain.emulator.vertex.methods import OPERATIONS, WHOLE, Method, find_method
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 from vtrain.messages.resources import RESOURCES
@@ -67,13 +67,13 @@ async def _answered(request: Request, run: Callable[[bytes], Document]) -> Respo
     """The answer of a function that works in a thread, or that of its error."""
     try:
         body = await receive_body(request)
-        return _as_json(await run_in_threadpool(run, body), 200)
+        return as_json(await run_in_threadpool(run, body), 200)
     except StorageRefusal as refusal:  # the body is too large or too slow
         document = {"code": refusal.status, "message": refusal.message, "status": "INVALID_ARGUMENT"}
-        return _as_json({"error": document}, refusal.status)
-    except (Refusal, VtrainError) as error:
+        return as_json({"error": document}, refusal.status)
+    except (VertexRefusal, VtrainError) as error:
         told = refusal_of(error) if isinstance(error, VtrainError) else error
-        return _as_json(_in_project_of(request, told.document()), told.http_status)
+        return as_json(_in_project_of(request, told.document()), told.http_status)
     except ClientDisconnect:
         return Response(status_code=400)
 
@@ -87,13 +87,14 @@ def _in_project_of(request: Request, document: Document) -> Document:
     return {"error": {**document["error"], "message": message}}
 
 
-def _as_json(document: Any, status: int) -> Response:
+def as_json(document: Any, status: int) -> Response:
+    """An answer of the API."""
     data = msgspec.json.encode(document)
     return Response(data, status, media_type="application/json; charset=UTF-8")
 
 
 def read_json(body: bytes) -> Document:
-    """The document of a body; an empty one without a body. Raises Refusal."""
+    """The document of a body; an empty one without a body. Raises VertexRefusal."""
     if not body.strip():
         return {}
     try:
@@ -107,7 +108,7 @@ def read_json(body: bytes) -> Document:
 
 
 def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Document:
-    """Carry out one request of Vertex AI. Raises Refusal, VtrainError."""
+    """Carry out one request of Vertex AI. Raises VertexRefusal, VtrainError."""
     query = _read_query(request.scope["query_string"])
     method, place = find_place(request.method, request.scope["path"])
     document = read_json(body)
@@ -124,7 +125,7 @@ def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Doc
         fields |= in_camel_case(document, (*method.fields, "name", "parent"))
     version = "v1beta1" if request.scope["path"].startswith("/v1beta1/") else "v1"
     numbers = "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
-    answer = method.handler(service, Call(place=place, fields=fields, body=document, version=version))
+    answer = method.handler(service, VertexCall(place=place, fields=fields, body=document, version=version))
     return told_answer(method, answer, place.project, numbers=numbers)
 
 
@@ -147,7 +148,7 @@ def _with_numbers(method: Method, answer: Document) -> Document:
 
 
 def _read_query(raw: bytes) -> dict[str, str]:
-    """The parameters, as they are spelled. Raises Refusal for what is not UTF-8."""
+    """The parameters, as they are spelled. Raises VertexRefusal for what is not UTF-8."""
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError:
@@ -160,16 +161,16 @@ def _read_query(raw: bytes) -> dict[str, str]:
 
 
 def find_place(verb: str, path: str) -> tuple[Method, ResourceName]:
-    """The method of a request, and what it is about. Raises Refusal where it is not emulated."""
+    """The method of a request, and what it is about. Raises VertexRefusal where it is not emulated."""
     found = _PATH.fullmatch(path)
     parts = found[3].split("/") if found else []
     if found is None or not all(map(_ID.fullmatch, parts)):
-        raise Refusal("NOT_FOUND", f"There is no method {verb} {path[:300]}.")
+        raise VertexRefusal("NOT_FOUND", f"There is no method {verb} {path[:300]}.")
     of_one, action = len(parts) % 2 == 0, found[4] or ""
     resource_id = parts.pop() if of_one else ""
     method = find_method(verb, parts[-1], of_one=of_one, action=action)
     if method is None or (len(parts) > 1 and parts[-1] != OPERATIONS):
         asked = f"{verb} {'/'.join(parts)}{':' if action else ''}{action}"
-        raise Refusal("UNIMPLEMENTED", f"The emulator does not emulate {asked}.")
+        raise VertexRefusal("UNIMPLEMENTED", f"The emulator does not emulate {asked}.")
     place = ResourceName(project=found[1], location=found[2], collection="/".join(parts), id=resource_id)
     return method, place

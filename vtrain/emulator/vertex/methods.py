@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.service import TrainingService
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.messages.names import (
     CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,
@@ -37,7 +37,7 @@ class Method(msgspec.Struct, frozen=True):
 
     rpc: str
     verb: str
-    handler: Callable[[TrainingService, Call], Document]
+    handler: Callable[[TrainingService, VertexCall], Document]
     answer: str
     of_one: bool = True
     action: str = ""

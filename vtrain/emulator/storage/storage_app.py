@@ -24,13 +24,13 @@ from starlette.types import Message as Event
 
 from vtrain.emulator.storage import routes, uploads
 from vtrain.emulator.storage.bodies import drain, receive_body
-from vtrain.emulator.storage.call import Call, answer_refusal
 from vtrain.emulator.storage.guard import PREFIX, Admission, Guard, user_information
-from vtrain.emulator.storage.refusals import Refusal, invalid
-from vtrain.emulator.storage.service import StorageService
+from vtrain.emulator.storage.storage_call import StorageCall, answer_refusal
+from vtrain.emulator.storage.storage_refusals import StorageRefusal, invalid
+from vtrain.emulator.storage.stores import StorageService
 
-Handler = Callable[[StorageService, Call], Response]
-UploadHandler = Callable[[StorageService, Request, Call], Awaitable[Response]]
+Handler = Callable[[StorageService, StorageCall], Response]
+UploadHandler = Callable[[StorageService, Request, StorageCall], Awaitable[Response]]
 
 _BUCKETS = "/storage/v1/b"
 _BUCKET = _BUCKETS + "/{bucket}"
@@ -87,7 +87,7 @@ def make_service(home: Path) -> ASGIApp:
     for path in _UPLOADS:
         table += [Route(path, _upload(service, run), methods=[verb]) for verb, run in UPLOAD_HANDLERS]
     handlers = {
-        Refusal: _refuse,
+        StorageRefusal: _refuse,
         OSError: _fail,
         sqlite3.Error: _fail,
         HTTPException: _unknown,
@@ -116,7 +116,9 @@ class RawPaths:
         try:
             await self._app({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send)
         except CancelledError:  # the service has ended, and has waited for this request
-            await answer_refusal(Refusal(503, "backendError", "The service ends."))(scope, receive, send)
+            await answer_refusal(StorageRefusal(503, "backendError", "The service ends."))(
+                scope, receive, send
+            )
 
 
 def _endpoint(service: StorageService, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -130,15 +132,15 @@ def _upload(service: StorageService, handler: UploadHandler) -> Callable[[Reques
     async def run(request: Request) -> Response:
         try:
             return await handler(service, request, _build_call(request, b""))
-        except Refusal as refusal:
+        except StorageRefusal as refusal:
             await drain(request)
             return answer_refusal(refusal)
 
     return run
 
 
-def _build_call(request: Request, body: bytes) -> Call:
-    """A request taken apart. Raises Refusal for names and values that are not UTF-8."""
+def _build_call(request: Request, body: bytes) -> StorageCall:
+    """A request taken apart. Raises StorageRefusal for names and values that are not UTF-8."""
     raw = request.scope["query_string"].decode("latin-1")
     try:
         path = {key: unquote(value, errors="strict") for key, value in request.path_params.items()}
@@ -147,7 +149,7 @@ def _build_call(request: Request, body: bytes) -> Call:
         raise invalid(f"The address is not UTF-8 where its percent-encoding is undone: {error}.") from None
     # Links in answers have the token where the client's address had it: clients follow them as they are.
     user = user_information(request.headers.get("authorization", ""))
-    return Call(
+    return StorageCall(
         path=path,
         query=dict(pairs),
         repeated=pairs,
@@ -158,19 +160,19 @@ def _build_call(request: Request, body: bytes) -> Call:
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refusal)
+    assert isinstance(error, StorageRefusal)
     return answer_refusal(error)
 
 
 async def _fail(_request: Request, error: Exception) -> Response:
     """Report an error of the disk or of the database."""
-    return answer_refusal(Refusal(500, "backendError", f"{error}"))
+    return answer_refusal(StorageRefusal(500, "backendError", f"{error}"))
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     sentence = f"{request.method} {request.url.path} is not among the requests that this service answers."
-    return answer_refusal(Refusal(error.status_code, "notFound", sentence))
+    return answer_refusal(StorageRefusal(error.status_code, "notFound", sentence))
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:
@@ -185,7 +187,7 @@ _OF_THE_BATCH = (b"host", b"authorization")
 
 
 async def answer_batch(app: ASGIApp, request: Request) -> Response:
-    """Hand each part to the app as if it had come by itself. Raises Refusal."""
+    """Hand each part to the app as if it had come by itself. Raises StorageRefusal."""
     parts = _parts(await receive_body(request), request.headers.get("content-type", ""))
     boundary = f"batch_{uuid.uuid4().hex}"
     answers = [await _answer_part(app, request, part) for part in parts]
@@ -195,7 +197,7 @@ async def answer_batch(app: ASGIApp, request: Request) -> Response:
 
 
 def _parts(body: bytes, content_type: str) -> list[bytes]:
-    """The parts of a body, with line endings of one character. Raises Refusal."""
+    """The parts of a body, with line endings of one character. Raises StorageRefusal."""
     found = _BOUNDARY.search(content_type)
     if not content_type.lower().startswith("multipart/") or found is None:
         raise invalid("The body of a batch is multipart/mixed.")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 
-class Refusal(Exception):
+class StorageRefusal(Exception):
     """An error response. Clients tell errors apart by `reason`."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -27,20 +27,20 @@ class Refusal(Exception):
         return {"error": {"code": self.status, "message": self.message, "errors": [detail]}}
 
 
-def invalid(message: str) -> Refusal:
+def invalid(message: str) -> StorageRefusal:
     """The error for a request with an invalid value."""
-    return Refusal(400, "invalid", message)
+    return StorageRefusal(400, "invalid", message)
 
 
-def no_bucket(bucket: str) -> Refusal:
+def no_bucket(bucket: str) -> StorageRefusal:
     """The error for a bucket that does not exist."""
     message = f"There is no bucket {bucket!r}. Create it, or make a folder buckets/{bucket} in vtrain's home."
-    return Refusal(404, "notFound", message)
+    return StorageRefusal(404, "notFound", message)
 
 
-def no_object(bucket: str, name: str) -> Refusal:
+def no_object(bucket: str, name: str) -> StorageRefusal:
     """The error for an object that does not exist."""
-    return Refusal(404, "notFound", f"No such object: {bucket}/{name}")
+    return StorageRefusal(404, "notFound", f"No such object: {bucket}/{name}")
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check(self, generation: int, metageneration: int, *, reading: bool = False) -> None:
-        """Raise Refusal (412; 304 for a reader who has it already) unless the conditions hold."""
+        """Raise StorageRefusal (412; 304 for a reader who has it already) unless the conditions hold."""
         matches = ((self.generation_match, generation), (self.metageneration_match, metageneration))
         for wanted, found in matches:
             if wanted is not None and wanted != found:
@@ -76,12 +76,12 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 raise _failed(f"{found} is there", status=304 if reading else 412)
 
 
-def _failed(what: str, status: int = 412) -> Refusal:
-    return Refusal(status, "conditionNotMet", f"A precondition does not hold: {what}.")
+def _failed(what: str, status: int = 412) -> StorageRefusal:
+    return StorageRefusal(status, "conditionNotMet", f"A precondition does not hold: {what}.")
 
 
 def whole_number(query: Mapping[str, str], key: str) -> int | None:
-    """An integer of the query; None where it is absent. Raises Refusal for other text."""
+    """An integer of the query; None where it is absent. Raises StorageRefusal for other text."""
     text = query.get(key)
     if text is None:
         return None

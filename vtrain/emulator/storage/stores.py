@@ -16,10 +16,10 @@ from typing import Any
 
 from vtrain.emulator.storage.bucket_store import BucketStore
 from vtrain.emulator.storage.catalog import Catalog
-from vtrain.emulator.storage.listing import Position
 from vtrain.emulator.storage.object_files import BucketFolders
+from vtrain.emulator.storage.object_listing import Position
 from vtrain.emulator.storage.object_store import ObjectStore, StoredObject, settable
-from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid
+from vtrain.emulator.storage.storage_refusals import Conditions, StorageRefusal, invalid
 from vtrain.settings import make_home
 from vtrain.staging import LocalBuckets
 
@@ -28,7 +28,7 @@ MOST_SESSIONS = 1000
 _SPAN = re.compile(r"bytes (?:\*|([0-9]{1,19})-([0-9]{1,19}))/(?:\*|([0-9]{1,19}))")
 
 
-class Session:
+class UploadSession:
     """One upload. `lock` is held by the request that adds to it."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Session:
         self._partial.write(data[max(self.received - position, 0) :])
 
     def finish(self, checksums: dict[str, str]) -> StoredObject:
-        """Make the object. Raises Refusal."""
+        """Make the object. Raises StorageRefusal."""
         bucket, name = self._place
         fields = {**self._fields, **checksums}
         self.finished = self._objects.put(bucket, name, self._partial, fields, self._conditions)
@@ -78,35 +78,35 @@ class Sessions:
     """
 
     def __init__(self) -> None:
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, UploadSession] = {}
 
-    def keep(self, session: Session) -> str:
-        """The id of an upload from now on. Raises Refusal where too many go on."""
+    def keep(self, session: UploadSession) -> str:
+        """The id of an upload from now on. Raises StorageRefusal where too many go on."""
         if len(self._open) >= MOST_SESSIONS:
             self._forget_one(session)
         upload_id = uuid.uuid4().hex
         self._open[upload_id] = session
         return upload_id
 
-    def _forget_one(self, new: Session) -> None:
+    def _forget_one(self, new: UploadSession) -> None:
         for upload_id, session in self._open.items():
             if not session.lock.locked():
                 session.discard()
                 del self._open[upload_id]
                 return
         new.discard()
-        raise Refusal(429, "rateLimitExceeded", f"{MOST_SESSIONS} uploads go on at the same time.")
+        raise StorageRefusal(429, "rateLimitExceeded", f"{MOST_SESSIONS} uploads go on at the same time.")
 
-    def get(self, upload_id: str) -> Session:
-        """An upload. Raises Refusal."""
+    def get(self, upload_id: str) -> UploadSession:
+        """An upload. Raises StorageRefusal."""
         session = self._open.pop(upload_id, None)
         if session is None:
-            raise Refusal(404, "notFound", f"There is no upload {upload_id!r}.")
+            raise StorageRefusal(404, "notFound", f"There is no upload {upload_id!r}.")
         self._open[upload_id] = session
         return session
 
     def cancel(self, upload_id: str) -> None:
-        """End an upload without an object. Raises Refusal."""
+        """End an upload without an object. Raises StorageRefusal."""
         self.get(upload_id).discard()
         del self._open[upload_id]
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from vtrain.emulator.api.refusals import invalid, snake_case
+from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 
 Document = dict[str, Any]
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
     """One request: the resource or collection that it is about, in the client's project, and its fields.
 
     `fields` are those of the API's request message, in camelCase, without the body. `version` is that of the
@@ -40,7 +40,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return f"type.googleapis.com/google.cloud.aiplatform.{self.version}.{message}"
 
     def text(self, field: str) -> str:
-        """A field that is text; empty where it is absent. Raises Refusal for a value of another type."""
+        """A field that is text; empty where it is absent.
+
+        Raises VertexRefusal for a value of another type.
+        """
         value = self.fields.get(field)
         if value is None:
             return ""

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from vtrain.emulator.storage.refusals import Conditions, Refusal, whole_number
+from vtrain.emulator.storage.storage_refusals import Conditions, StorageRefusal, whole_number
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class StorageCall(msgspec.Struct, frozen=True, kw_only=True):
     """A request with its names decoded. `base` is the service's address as the client wrote it."""
 
     path: Mapping[str, str]
@@ -38,11 +38,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def conditions(self) -> Conditions:
-        """The preconditions of the request. Raises Refusal."""
+        """The preconditions of the request. Raises StorageRefusal."""
         return Conditions.of_query(self.query)
 
     def document(self) -> dict[str, Any]:
-        """The body as a JSON object; empty without a body. Raises Refusal."""
+        """The body as a JSON object; empty without a body. Raises StorageRefusal."""
         return read_json(self.body)
 
     def flag(self, name: str) -> bool:
@@ -51,13 +51,13 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_json(data: bytes) -> dict[str, Any]:
-    """A document that a client wrote. Raises Refusal for what is not a JSON object."""
+    """A document that a client wrote. Raises StorageRefusal for what is not a JSON object."""
     if not data.strip():
         return {}
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, "parseError", f"The body is not a JSON object: {error}.") from None
+        raise StorageRefusal(400, "parseError", f"The body is not a JSON object: {error}.") from None
 
 
 def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -66,7 +66,7 @@ def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None =
     return Response(data, status, dict(headers or {}), media_type="application/json; charset=UTF-8")
 
 
-def answer_refusal(refusal: Refusal) -> Response:
+def answer_refusal(refusal: StorageRefusal) -> Response:
     """An error; one that says "you have it already" has no body, and one about a body ends the connection."""
     if refusal.status == 304:
         return Response(status_code=304)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.emulator.api.refusals import Refusal, invalid, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
 from vtrain.messages.base import Resource
 from vtrain.messages.codec import Field, fields, read_message, with_json_names
 from vtrain.messages.resources import RESOURCES
@@ -30,7 +30,7 @@ MOST_BITS = 1023
 def read_body(cls: type[M], document: Any, path: str) -> M:
     """The message in a body, without the fields that the service alone writes.
 
-    Raises Refusal for an unknown field, FieldError for a value that does not fit.
+    Raises VertexRefusal for an unknown field, FieldError for a value that does not fit.
     """
     check_shape(document, path)
     if not isinstance(document, Mapping):
@@ -42,21 +42,21 @@ def read_body(cls: type[M], document: Any, path: str) -> M:
 
 
 def in_camel_case(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
-    """The fields of a request, each with one of the names `known`. Raises Refusal for any other."""
+    """The fields of a request, each with one of the names `known`. Raises VertexRefusal for any other."""
     for name in document:
         if camel_case(name) not in known:
             raise unknown_name(name, "Cannot find field.")
     return {camel_case(name): value for name, value in document.items()}
 
 
-def unknown_name(name: str, problem: str, path: str = "") -> Refusal:
+def unknown_name(name: str, problem: str, path: str = "") -> VertexRefusal:
     """The error for an unknown field, in the service's words."""
     place = f" at '{path}'" if path else ""
     return invalid(f'Invalid JSON payload received. Unknown name "{name[:300]}"{place}: {problem}')
 
 
 def check_shape(document: Any, path: str) -> None:
-    """Raise Refusal for a document that is too deep to be walked, or has a number that no field can hold."""
+    """Raise VertexRefusal for a document that is too deep, or has a number that no field can hold."""
     level = [document]
     for _ in range(DEEPEST):
         level = [item for value in level for item in _items(value)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.refusals import Refusal
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
@@ -21,7 +21,7 @@ class Operations:
         self._known: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.Lock()
 
-    def add(self, call: Call, response: Document, metadata: str) -> Document:
+    def add(self, call: VertexCall, response: Document, metadata: str) -> Document:
         """The operation of what a call has done; `metadata` is the type of its metadata."""
         now = timestamp()
         times = {"createTime": now, "updateTime": now}
@@ -38,11 +38,11 @@ class Operations:
         return operation
 
     def get(self, name: str) -> Document:
-        """An operation. Raises Refusal."""
+        """An operation. Raises VertexRefusal."""
         with self._lock:
             found = self._known.get(name)
         if found is None:
-            raise Refusal("NOT_FOUND", f"The operation {name} does not exist.")
+            raise VertexRefusal("NOT_FOUND", f"The operation {name} does not exist.")
         return found
 
     def below(self, place: str) -> list[Document]:

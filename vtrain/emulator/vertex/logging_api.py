@@ -8,14 +8,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
 
 import msgspec
 
 from vtrain import times
-from vtrain.emulator.api.call import Document
-from vtrain.emulator.api.documents import in_camel_case
-from vtrain.emulator.api.filters import (
+from vtrain.emulator.vertex.documents import in_camel_case
+from vtrain.emulator.vertex.filters import (
     COMPARISONS,
     Filter,
     Restriction,
@@ -27,11 +26,13 @@ from vtrain.emulator.api.filters import (
     time_test,
     wrong_filter,
 )
-from vtrain.emulator.api.refusals import Refusal, invalid
-from vtrain.emulator.api.service import TrainingService
+from vtrain.emulator.vertex.resource_listing import page_size
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import Document
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.messages.log import ATTEMPT_LABEL, STREAM_LABEL, LogEntry, LogPage, LogQuery
 
-LARGEST_PAGE = 1000
+PAGE = 50
 PAGE_BYTES = 512 * 1024
 """Most bytes of the log that are read for one answer, so that an answer is small."""
 _TRIAL = "ml.googleapis.com/trial_id"
@@ -66,12 +67,12 @@ class _Place(msgspec.Struct, array_like=True):
 
 
 def list_entries(service: TrainingService, body: Document) -> Document:
-    """A page of entries. Raises Refusal for a filter, an order or a token that is invalid."""
+    """A page of entries. Raises VertexRefusal for a filter, an order or a token that is invalid."""
     body = in_camel_case(body, _FIELDS)
     wanted = _read_filter(str(body.get("filter") or ""))
     if str(body.get("orderBy") or "timestamp asc") not in ("timestamp asc", "timestamp"):
-        raise Refusal("UNIMPLEMENTED", 'The emulator knows one order of entries: "timestamp asc".')
-    size = _page_size(body.get("pageSize"))
+        raise VertexRefusal("UNIMPLEMENTED", 'The emulator knows one order of entries: "timestamp asc".')
+    size = page_size(body.get("pageSize"), PAGE)
     name = service.job_of_log(wanted.job_id) if wanted.job_id else ""
     if not name:
         return {}
@@ -92,7 +93,7 @@ def list_entries(service: TrainingService, body: Document) -> Document:
 
 
 def _read_filter(text: str) -> _Wanted:
-    """The selection of a filter. Raises Refusal for a field that is not known."""
+    """The selection of a filter. Raises VertexRefusal for a field that is not known."""
     parsed = parse_filter(text)
     return _Wanted(
         labels={term.field: term.value for term in _conjuncts(parsed) if term.comparison == "="},
@@ -113,24 +114,21 @@ def _conjuncts(parsed: Filter) -> Iterator[Restriction]:
 def _lower_bound(parsed: Filter) -> int:
     """A time before which no entry is selected: so a log is not read from its start at each poll."""
     if isinstance(parsed, Restriction):
-        is_bound = parsed.field == "timestamp" and parsed.comparison in ("=", ">", ">=")
-        return times.nanoseconds(parsed.value) if is_bound and _is_time(parsed.value) else 0
+        with suppress(ValueError, OverflowError):  # which the test of the filter tells
+            if parsed.field == "timestamp" and parsed.comparison in ("=", ">", ">="):
+                return times.nanoseconds(parsed.value)
+        return 0
     bounds = [_lower_bound(term) for term in parsed.terms]
     if parsed.word == "NOT" or not bounds:
         return 0
     return max(0, max(bounds) if parsed.word == "AND" else min(bounds))
 
 
-def _is_time(text: str) -> bool:
-    try:
-        times.nanoseconds(text)
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
 def _test(restriction: Restriction) -> Test:
-    """The test of an entry by one restriction. Raises Refusal for a field that entries here do not have."""
+    """The test of an entry by one restriction.
+
+    Raises VertexRefusal for a field that entries here do not have.
+    """
     field, comparison, wanted = restriction.field, restriction.comparison, restriction.value
     if field == "timestamp":
         return time_test("timestamp", restriction)
@@ -149,13 +147,6 @@ def _test(restriction: Restriction) -> Test:
         return lambda entry: has(str(entry.get(field, "")), wanted)
     holds = COMPARISONS[comparison]
     return lambda entry: holds(str(entry.get(field, "")), wanted)
-
-
-def _page_size(value: Any) -> int:
-    text = str(value or 50)
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
-    return min(int(text), LARGEST_PAGE)
 
 
 def _project(body: Document) -> str:

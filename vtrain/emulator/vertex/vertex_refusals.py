@@ -60,7 +60,7 @@ _STATUSES: tuple[tuple[type[VtrainError], str], ...] = (
 )
 
 
-class Refusal(Exception):
+class VertexRefusal(Exception):
     """An error answer. `status` is the name of a `google.rpc.Code`."""
 
     def __init__(self, status: str, message: str) -> None:
@@ -83,16 +83,16 @@ def snake_case(name: str) -> str:
     return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
-def invalid(message: str) -> Refusal:
+def invalid(message: str) -> VertexRefusal:
     """The error for a request with an invalid value."""
-    return Refusal("INVALID_ARGUMENT", message)
+    return VertexRefusal("INVALID_ARGUMENT", message)
 
 
-def refusal_of(error: VtrainError, root: str = "") -> Refusal:
+def refusal_of(error: VtrainError, root: str = "") -> VertexRefusal:
     """The answer for an error of a backend; `root` is the field of the request that the document was in."""
     status = next((name for cls, name in _STATUSES if isinstance(error, cls)), "UNAVAILABLE")
     if isinstance(error, FieldError):
         path = ".".join(filter(None, (root, snake_case(error.path))))
         problem = error.message.partition(": ")[2]
-        return Refusal(status, f"List of found errors:\t1.Field: {path}; Message: {problem}\t")
-    return Refusal(status, error.message)
+        return VertexRefusal(status, f"List of found errors:\t1.Field: {path}; Message: {problem}\t")
+    return VertexRefusal(status, error.message)

@@ -1,0 +1,16 @@
+"use strict";
+// Draws the figures of a page, which are JSON, with plotly's script. Without it their words are shown.
+
+function drawCharts(part) {
+  for (const place of part.querySelectorAll("[data-figure]")) {
+    const {data, layout} = JSON.parse(place.dataset.figure), font = {color: getComputedStyle(place).color};
+    const clear = {paper_bgcolor: "transparent", plot_bgcolor: "transparent", font};
+    const options = {responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: ""};
+    place.textContent = "";
+    Plotly.newPlot(place, data, {...layout, ...clear}, options).catch((error) => {
+      place.textContent = "This chart cannot be drawn here: " + error;
+    });
+  }
+}
+
+drawCharts(document);
