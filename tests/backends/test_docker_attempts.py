@@ -136,7 +136,7 @@ def test_a_later_order_is_the_first_in_another_container(tmp_path: Path, is_pack
 def test_a_watch_that_cannot_work_gives_up(
     docker_engine: Engine, docker_home: Path, base_image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(container_life, "MOST_FAULTS", 2)
+    monkeypatch.setattr(container_life, "FAULT_PATIENCE_SECONDS", 1.0)
     replica = JobFolder(docker_home / "jobs" / "1234").replica(PRIMARY)
     nowhere = f"/proc/{docker_home.name}/log"
     ordered = msgspec.structs.replace(order(docker_engine, base_image, replica), log=nowhere)
@@ -161,7 +161,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise fault
         return output_of(view, order)
 
-    monkeypatch.setattr(container_life, "MOST_FAULTS", 0)
+    monkeypatch.setattr(container_life, "FAULT_PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(container_life, "output_of", full_at_first)
     with stand_in_engine() as stand_in:
         engine = connect(EngineAddress(host=stand_in.host, origin="test"))

@@ -298,7 +298,8 @@ def write_archive(files: Iterable[ContextFile], archive: BinaryIO) -> None:
                     source.seek(0)
                     tar.addfile(info, source)
             except OSError as error:
+                place = file.name if isinstance(content, bytes) else content
                 raise ImageError(
-                    f"The image cannot be built: {content!s} cannot be read ({error.strerror or error}).",
+                    f"The image cannot be built: {place} cannot be read ({error.strerror or error}).",
                     hint="Make it readable, or leave it out with an ignore file.",
                 ) from error

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 CONNECT_SECONDS = 10.0
+IN_PROGRESS = "is already in progress"
+"""Words of the engine about the removal of a container that another request has begun (409)."""
 FULL_DISK_HINT = (
     'Free some: "docker system df" shows what uses it, "docker system prune" removes what is unused.'
 )
@@ -61,7 +63,7 @@ class Engine:
             with engine_errors(doing):
                 self.calls.delete(path, **params)
         except EngineError as error:
-            if error.http_status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            if error.http_status != HTTPStatus.NOT_FOUND and IN_PROGRESS not in error.words:
                 raise
 
     def info(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vtrain.backends.docker.container_terminal import own_terminal
 from vtrain.backends.docker.device_requests import grant
-from vtrain.backends.job_storage import GS, LOCAL
+from vtrain.backends.job_storage import LOCAL
 from vtrain.backends.replica_options import CREDENTIALS_TARGET, ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL, REPLICA_LABEL
@@ -35,7 +35,6 @@ from vtrain.runtime.replica.vertex_view import (
     OUTPUT_FOLDERS,
     PRIMARY,
     host_name,
-    replica_ids,
     service_hosts,
 )
 from vtrain.runtime.replica.world import World
@@ -132,14 +131,6 @@ def container_name(job_id: str, replica: str) -> str:
 def network_name(job_id: str) -> str:
     """The network of a job that needs one of its own."""
     return f"vtrain-{job_id}"
-
-
-def needs_network(spec: CustomJobSpec, aip_dirs: str) -> bool:
-    """Whether replicas have to reach each other by name, or to reach a service for this job alone.
-
-    A replica without peers finds its own host name in its /etc/hosts, also on the engine's default bridge.
-    """
-    return len(replica_ids(spec)) > 1 or aip_dirs == GS
 
 
 def program_of(task: ContainerSpec | PythonPackageSpec, argv: tuple[str, ...]) -> dict[str, Any]:

@@ -41,8 +41,10 @@ LAST_WORDS = 8
 LOOK_SECONDS = 0.5
 DISK_PATIENCE_SECONDS = 60.0
 """The time for which the end of a log waits for space on a full disk."""
-MOST_FAULTS = 120
-"""After so many unexpected faults, half a second apart, the replica ends with the last one as its message."""
+FAULT_PATIENCE_SECONDS = 60.0
+"""After this time of unexpected faults, one upon the other, the replica ends with the last as its message."""
+FORGOTTEN_SECONDS = 10.0
+"""A fault that comes later than this after another begins anew."""
 STOP_RETRY_SECONDS = 0.5
 ALREADY_THERE = "already exists"
 """Words of an engine that was killed while it started a container (`task ID: already exists`)."""
@@ -96,7 +98,7 @@ class ContainerLife(threading.Thread):
 
         A fault here does no harm to the container, so the watch begins again.
         """
-        faults, told = 0, ""
+        said, since, last = "", 0.0, -math.inf
         while True:
             try:
                 self._record(self._watch())
@@ -104,13 +106,17 @@ class ContainerLife(threading.Thread):
             except Exception as fault:  # a full disk, or an unexpected answer
                 if not self._replica.path.exists():  # somebody removed the folder
                     break
-                if repr(fault) != told:
-                    told = repr(fault)
+                now = time.monotonic()
+                is_new = now - last > FORGOTTEN_SECONDS
+                if is_new or repr(fault) != said:
+                    said = repr(fault)
                     traceback.print_exc(file=sys.stderr)  # a file of the job
-                faults += not lacks_room(fault)  # the engine keeps the output until the disk has room
-                if faults > MOST_FAULTS:
+                if is_new or lacks_room(fault):  # the engine keeps the output until the disk has room
+                    since = now
+                last = now
+                if now - since > FAULT_PATIENCE_SECONDS:
                     with suppress(OSError):  # a full disk
-                        self._record(refused_exit(f"vtrain cannot watch its container: {told}"))
+                        self._record(refused_exit(f"vtrain cannot watch its container: {said}"))
                         break
                 time.sleep(LONGEST_PAUSE_SECONDS)
         with suppress(EngineError):  # the job's end removes what is left

@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends.docker.container import (
+    ContainerOrder,
     container_order,
     container_orders,
     docker_part,
     first_order,
     job_labels,
-    needs_network,
     network_name,
 )
 from vtrain.backends.docker.container_life import ContainerLife
@@ -31,7 +31,6 @@ from vtrain.backends.docker.job_engine import (
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
 from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import retry, steady
@@ -62,7 +61,7 @@ class DockerLauncher:
 
     def ready(self, order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:  # noqa: ARG002 - no tool runs
         with preparing():
-            return ready_runtimes(self._open(docker_part(order).engine).engine(), order)
+            return ready_runtimes(self._engine_of(order).engine(), order)
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         with preparing(), closing(connect(docker_part(order).engine)) as engine:
@@ -72,7 +71,7 @@ class DockerLauncher:
         """Make the job's own network unless it exists. Return its name. Raises EngineError."""
         job_id = order.resource.id
         labels, replicas = job_labels(order.home, job_id), len(replica_ids(order.job.job_spec))
-        self._open(docker_part(order).engine).have_network(network_name(job_id), labels, replicas)
+        self._engine_of(order).have_network(network_name(job_id), labels, replicas)
         return network_name(job_id)
 
     def replica_orders(
@@ -83,13 +82,14 @@ class DockerLauncher:
         devices: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, msgspec.Struct]:
         with preparing():
-            engine = self._open(docker_part(order).engine).engine()
+            engine, serves = self._engine_of(order).engine(), order.setting.aip_dirs == GS
             storage: dict[str, str] = {}
-            if order.setting.aip_dirs == GS:
+            if serves:
                 host, name = server_hosts(engine, self._have_network(order))
                 storage = storage_variables(folder, order.home, host, client_host=name)
-            is_needed = needs_network(order.job.job_spec, order.setting.aip_dirs)
-            has_own = is_needed or not has_default_bridge(engine)
+            # A replica without peers finds its own host name in its /etc/hosts, also on the default bridge.
+            has_peers = len(replica_ids(order.job.job_spec)) > 1
+            has_own = has_peers or serves or not has_default_bridge(engine)
             network = network_name(order.resource.id) if has_own else ""  # empty: the engine's default bridge
             orders = container_orders(engine.info(), order, folder, runtimes, devices, storage, network)
         if network:
@@ -143,7 +143,7 @@ class DockerLauncher:
         network = network_name(order.resource.id) if first is None or first.network else ""
 
         def cleared() -> str:
-            engine = self._open(docker_part(order).engine).engine()
+            engine = self._engine_of(order).engine()
             if network:  # while the watches still remove containers: it saves 0.2 s if all have ended
                 try:
                     remove_network(engine, network)
@@ -159,7 +159,7 @@ class DockerLauncher:
                 EngineAwayError,
                 pauses=steady(CLEAR_PAUSE_SECONDS),
                 seconds=CLEAR_PATIENCE_SECONDS,
-                before_pause=lambda _: self._open(docker_part(order).engine).hang_up(),
+                before_pause=lambda _: self._engine_of(order).hang_up(),
             )
         except EngineError as error:
             return f"What the job has in the Docker engine is still there. {error.message}"
@@ -173,15 +173,16 @@ class DockerLauncher:
         for thread in (*makers, *self._watches.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
 
-    def _open(self, address: EngineAddress) -> JobEngine:
+    def _engine_of(self, order: JobOrder | ContainerOrder) -> JobEngine:
         """The engine of this supervisor's job."""
         if self._job_engine is None:
+            address = docker_part(order).engine if isinstance(order, JobOrder) else order.engine
             self._job_engine = JobEngine(address)
         return self._job_engine
 
     def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerLife:
         order = container_order(replica)
-        watch = ContainerLife(replica, order, self._open(order.engine), stopping=stopping)
+        watch = ContainerLife(replica, order, self._engine_of(order), stopping=stopping)
         self._watches[replica.path] = watch
         watch.start()
         return watch

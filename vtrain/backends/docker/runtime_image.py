@@ -141,11 +141,13 @@ def _find(engine: Engine, order: JobOrder, pool: WorkerPoolSpec) -> _Ready | Non
 
 
 def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, log: Log) -> _Ready:
+    """The pool's image, pulled or built where it is not there."""
+    if pool.task is None:
+        return _Ready()
+
     def tell(line: str) -> None:
         log(f"{line}\n".encode())
 
-    if pool.task is None:
-        return _Ready()
     options, home = docker_part(order).container, Path(order.home)
     name = image_uri(pool)
     pull = "never" if is_built_here(name) else options.pull

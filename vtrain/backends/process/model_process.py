@@ -72,10 +72,8 @@ class ProcessServing:
         plan = plan_environment(EnvironmentSpec(packages=(str(package),)), self._settings.home)
         if not plan.cached:
             self._settings.tell(f"Making an environment with {image.family} {image.version} …")
-        return make_environment(plan, self._log).python
-
-    def _log(self, line: bytes) -> None:
-        self._settings.tell(line.decode("utf-8", "replace").rstrip())
+        tell = self._settings.tell
+        return make_environment(plan, lambda line: tell(line.decode("utf-8", "replace").rstrip())).python
 
 
 class ServerProcess:

@@ -231,12 +231,9 @@ def _visible(order: JobOrder, devices: Mapping[str, tuple[str, ...]]) -> dict[Re
     if order.claim.accelerators is None:
         return {}
     spec = order.job.job_spec
-    machines = {member: spec.worker_pool_specs[member.pool].machine_spec for member in replica_ids(spec)}
-    return {
-        member: devices.get(member.name, ())
-        for member, machine in machines.items()
-        if machine is not None and gpu_count(machine)
-    }
+    machines = [pool.machine_spec for pool in spec.worker_pool_specs]
+    counts = [gpu_count(machine) if machine is not None else 0 for machine in machines]
+    return {member: devices.get(member.name, ()) for member in replica_ids(spec) if counts[member.pool]}
 
 
 def _in_slot(order: ReplicaOrder, job: JobOrder, required: str) -> ReplicaOrder:

@@ -91,32 +91,36 @@ def _message(entry: Entry) -> str:
 
 
 class Place(msgspec.Struct, array_like=True):
-    """The place in a log up to which it was read.
-
-    `newest` is the latest time seen, `seen` what is known again from about then, in order, and `forgotten`
-    the time from which on that is complete; all in nanoseconds. `filter` and `page_token` belong to the look
-    under way, which began at `lower` and, `bounded`, leaves out what is young. `quiet` counts looks after the
-    end that found nothing. In seconds: `ended`, when the job ended (0: it has not), `answered`, when Cloud
-    Logging last answered or the end was seen, and `resume`, before when it is not asked. `pages` are those of
-    this look.
-    """
+    """The place in a log up to which it was read."""
 
     newest: int = 0
+    """The latest time seen, in nanoseconds."""
     forgotten: int = 0
+    """The time from which on `seen` is complete, in nanoseconds."""
     seen: list[tuple[int, str]] = []
+    """The entries that are known again, in order."""
     lower: int = 0
+    """The time at which the look under way began, in nanoseconds."""
     filter: str = ""
     bounded: bool = False
+    """Whether the look under way leaves out what is young."""
     page_token: str = ""
     looks: int = 0
     news: bool = False
+    """Whether the look under way has found something."""
     quiet: int = 0
+    """The number of looks after the end that found nothing."""
     answered: float = 0.0
+    """When Cloud Logging last answered, or the end was seen; in seconds."""
     resume: float = 0.0
+    """Cloud Logging is not asked before this time, in seconds."""
     failures: int = 0
     ended: float = 0.0
+    """When the job ended, in seconds; 0: it has not."""
     closed: bool = False
+    """Whether nothing more can be read."""
     pages: int = 0
+    """The pages of the look under way."""
 
     def begin_look(self, filter_text: str, lower: int, *, bounded: bool) -> None:
         """A new look: its filter, the time from which on it asks, and whether it leaves out what is young."""

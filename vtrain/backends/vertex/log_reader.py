@@ -40,21 +40,19 @@ CALL_SECONDS = (10.0, 60.0)
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds.
-
-    Entries younger than `hold_back` are left for the next look, so that they come in order; so too for that
-    long after a job's end. A look begins `overlap` before the newest entry, for those that are late. After a
-    failure the service is left alone for `first_retry`, each further time twice as long, up to
-    `longest_retry`; for `quota_retry` after the read quota (60 a minute and project) was used up. After a
-    job's end, the log is given up when the service has not answered for `end_patience`.
-    """
+    """Seconds."""
 
     hold_back: float = 5.0
+    """Younger entries are left for the next look, so that they come in order; also after a job's end."""
     overlap: float = 60.0
+    """A look begins so long before the newest entry, for those that are late."""
     first_retry: float = 2.0
+    """After a failure the service is left alone, each further time twice as long."""
     longest_retry: float = 30.0
     quota_retry: float = 20.0
+    """The same after the read quota (60 a minute and project) was used up."""
     end_patience: float = 90.0
+    """After a job's end, the log is given up when the service has not answered for this time."""
 
 
 TIMING = Timing()
