@@ -134,7 +134,7 @@ class Attempts:
         for attempt in self.current():
             if attempt.exit() is None:
                 lost_at = self.history.preempted_at(attempt)
-                if not (moment < lost_at if lost_at else self._launcher.outlived(attempt, moment)):
+                if not (self._launcher.outlived(attempt, moment) if lost_at is None else moment < lost_at):
                     return False
         return True
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement
-from vtrain.runtime.tuning import metric_file
+from vtrain.runtime.tuning import metric_file, trial_record
 from vtrain.runtime.tuning.metric_file import MetricFile
 from vtrain.runtime.tuning.trial_record import MOST_KEPT, kept
 
@@ -293,15 +293,15 @@ def test_appended_lines_are_each_read_from_the_disk_once(path: Path, monkeypatch
 
 
 def test_endless_measurements_are_not_all_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metric_file, "MOST_MEASUREMENTS", 100)
+    monkeypatch.setattr(trial_record, "MOST_MEASURED", 100)
     monkeypatch.setattr(metric_file, "REMEMBERED", 50)
     reading, found = reader(path), []
     for part in range(5):
         with path.open("a") as file:
             file.write("".join(line(part * 60 + step, acc=step) for step in range(60)))
-        found += reading.read()
-    assert [each.step_count for each in found] == list(range(100))
-    assert [each.step_count for each in reading.read(ended=True)] == [299], "the last one always counts"
+        found = trial_record.remembered([*found, *reading.read()])
+        assert found[-1].step_count == part * 60 + 59, "the last one always counts"
+    assert [each.step_count for each in found] == [*range(99), 299]
     assert len(reading._known._items) <= 50
 
 

@@ -26,8 +26,6 @@ LAST_BYTES = 64 << 20
 """Read when the trainer has ended; of a file with more left, only its end is read."""
 LONGEST_LINE = 64 << 10
 """A longer line is skipped."""
-MOST_MEASUREMENTS = 100_000
-"""Returned of one trial; of more, only the very last one."""
 REMEMBERED = 1000
 """Lines and measurements by which a rewritten file is known again. hypertune keeps 100 lines."""
 RECENT = 100
@@ -63,8 +61,6 @@ class MetricFile:
         self._usable: set[str] = set()
         self._unusable: dict[str, str] = {}
         self._known = _Known([_essence(each) for each in known[-RECENT:]], limit=REMEMBERED)
-        self._room = max(MOST_MEASUREMENTS - len(known), 0)
-        self._beyond: Measurement | None = None
 
     def read(self, *, ended: bool = False) -> list[Measurement]:
         """The measurements since the last call.
@@ -79,16 +75,7 @@ class MetricFile:
         if ended:
             found += self._closed()
         fresh = self._known.new([_essence(each) for each in found])
-        return self._as_many_as_fit([found[place] for place in fresh], ended)
-
-    def _as_many_as_fit(self, found: list[Measurement], ended: bool) -> list[Measurement]:
-        fitting, beyond = found[: self._room], found[self._room :]
-        self._room -= len(fitting)
-        self._beyond = beyond[-1] if beyond else self._beyond
-        if ended and self._beyond is not None:
-            fitting.append(self._beyond)
-            self._beyond = None
-        return fitting
+        return [found[place] for place in fresh]
 
     def complaint(self) -> str:
         """A sentence about metrics of the study that were not reported; empty where all were."""

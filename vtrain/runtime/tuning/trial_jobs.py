@@ -35,6 +35,7 @@ from vtrain.runtime.tuning.trial_record import (
     kept,
     read_records,
     readable_records,
+    remembered,
     write_record,
 )
 from vtrain.runtime.working_folder import kept_files
@@ -163,7 +164,7 @@ class TrialJobs:
             self._files[record.id] = MetricFile(file, wanted, started=started, known=known)
             self._measured[record.id] = [*known]
         found = self._files[record.id].read(ended=ended)
-        self._measured[record.id] += found
+        self._measured[record.id] = remembered([*self._measured[record.id], *found])
         return bool(found)
 
     def _conclude(self, record: TrialRecord, job: CustomJob) -> None:

@@ -21,6 +21,8 @@ from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
 MOST_KEPT = 1000
 """Measurements of an ended trial that are kept: enough for curves and for the rules of early stopping."""
+MOST_MEASURED = 100_000
+"""Measurements of a running trial that are remembered; of more, only the very last one."""
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +103,13 @@ def write_record(folder: JobFolder, record: TrialRecord) -> None:
     """Keep a trial. Raises OSError."""
     _folder(folder).mkdir(mode=0o700, exist_ok=True)
     write_struct(_folder(folder) / f"{record.id}.json", record)
+
+
+def remembered(measurements: list[Measurement]) -> list[Measurement]:
+    """The measurements of a running trial, without those between the first ones and the very last one."""
+    if len(measurements) <= MOST_MEASURED:
+        return measurements
+    return [*measurements[: MOST_MEASURED - 1], measurements[-1]]
 
 
 def kept(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
