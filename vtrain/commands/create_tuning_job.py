@@ -47,7 +47,7 @@ def create(
     staying = read_staying(waiting, interrupt)
     check_key(once)
     file = read_tuning_file(spec)
-    line = job_line(SpecFlags(), trainer, remainder, is_named=names_task(file))
+    line = job_line(SpecFlags(), trainer, is_named=names_task(file))
     target = with_local_flags(find_target(common, place, kind=TUNING_JOB, region=line.region), local)
     target = with_study(target, study, place)
     packages = packages_place(target, line.trainer)
