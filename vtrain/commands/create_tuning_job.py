@@ -23,8 +23,9 @@ from vtrain.flags.options import (
     WaitFlags,
 )
 from vtrain.flags.project_job import job_line
+from vtrain.flags.row import given_flags
 from vtrain.flags.tuning_config import check_given, compose_tuning, names_task, read_tuning_file
-from vtrain.flags.tuning_options import StudyFlags, TuningFlags, given_flags, study_options
+from vtrain.flags.tuning_options import StudyFlags, TuningFlags, study_options
 
 
 def create(
