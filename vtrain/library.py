@@ -420,7 +420,7 @@ def _request_of_file(given: dict[str, Any], config: str | None, machine: Machine
     from vtrain.messages.service_documents import laid_over
 
     spec = SpecFlags(config=config)
-    request = job_line(spec, TrainerFlags(), None).request(None)
+    request = job_line(spec, TrainerFlags()).request(None)
     if request.config is None and not request.pools and request.source is None:
         raise ConfigError("What to run is not given.", hint="Give a trainer, an image or a config.")
     if machine != _NO_MACHINE:

@@ -14,7 +14,7 @@ from vtrain.backends.replica_options import Mount, ReplicaOptions, Ulimit
 from vtrain.errors import UsageError, VtrainError
 from vtrain.flags.containers import (
     ULIMITS,
-    given_flags,
+    container_flags,
     platform_name,
     read_host,
     read_ulimit,
@@ -42,7 +42,7 @@ def refuses(parse: Callable[[str], object], text: str) -> VtrainError | None:
 
 def test_without_flags_all_is_docker_s_own() -> None:
     assert replica_options(ContainerFlags(), GpuFlags()) == ReplicaOptions()
-    assert given_flags(ContainerFlags(), GpuFlags()) == ()
+    assert container_flags(ContainerFlags(), GpuFlags()) == ()
 
 
 def test_every_flag_has_its_place(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_every_flag_has_its_place(tmp_path: Path) -> None:
 def test_given_flags_are_named_as_they_are_written() -> None:
     flags = ContainerFlags(shm_size="1g", mount=["x"], bake=True, require_accelerators=True)
     gpu = GpuFlags(gpu=True, output_image_uri="trainer", service_account_key_file="key.json")
-    assert given_flags(flags) == ("--shm-size", "--mount", "--require-accelerators")
-    assert given_flags(flags, gpu)[3:] == ("--gpu",)
+    assert container_flags(flags) == ("--shm-size", "--mount", "--require-accelerators")
+    assert container_flags(flags, gpu)[3:] == ("--gpu",)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def create(
     remainder: tuple[str, ...] | None,
 ) -> None:
     """Create the custom job that the flags describe; with --dry-run only plan it."""
-    line = job_line(spec, trainer, remainder)
+    line = job_line(spec, trainer)
     spec, trainer = line.spec, line.trainer
     request = create_request(line, remainder)
     staying = read_staying(waiting, interrupt)

@@ -59,7 +59,7 @@ def create(
     check_key(once)
     file = read_pipeline_file(spec.config)
     is_named = file.task is not None and (names_task(file.task) or not file.is_tuning)
-    line = job_line(spec, trainer, remainder, is_named=is_named)
+    line = job_line(spec, trainer, is_named=is_named)
     target = with_local_flags(find_target(common, place, kind=PIPELINE, region=line.region), local)
     target = with_study(target, study, place)
     settings = target.settings

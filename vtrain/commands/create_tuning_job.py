@@ -23,8 +23,9 @@ from vtrain.flags.options import (
     WaitFlags,
 )
 from vtrain.flags.project_job import job_line
+from vtrain.flags.row import given_flags
 from vtrain.flags.tuning_config import check_given, compose_tuning, names_task, read_tuning_file
-from vtrain.flags.tuning_options import StudyFlags, TuningFlags, given_flags, study_options
+from vtrain.flags.tuning_options import StudyFlags, TuningFlags, study_options
 
 
 def create(
@@ -47,7 +48,7 @@ def create(
     staying = read_staying(waiting, interrupt)
     check_key(once)
     file = read_tuning_file(spec)
-    line = job_line(SpecFlags(), trainer, remainder, is_named=names_task(file))
+    line = job_line(SpecFlags(), trainer, is_named=names_task(file))
     target = with_local_flags(find_target(common, place, kind=TUNING_JOB, region=line.region), local)
     target = with_study(target, study, place)
     packages = packages_place(target, line.trainer)

@@ -15,7 +15,7 @@ from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.commands.session import Session, Target, check_current_folder
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
-from vtrain.flags.containers import given_flags, replica_options
+from vtrain.flags.containers import container_flags, replica_options
 from vtrain.flags.input_files import ConfigFile
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local import (
@@ -186,7 +186,7 @@ def open_for(
         images = msgspec.structs.replace(images, executors=())
     session = target.open(images, options)
     credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
-    given = (*given_flags(container, gpu), *credentials, *python_flags)
+    given = (*container_flags(container, gpu), *credentials, *python_flags)
     for sentence in session.backend.ignored_flags(given, builds_image=baked):
         session.console.warn(sentence)
     return session

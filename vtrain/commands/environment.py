@@ -46,7 +46,7 @@ def environment(
 ) -> None:
     """Print the environment and the command of one replica of the job that the flags describe."""
     trial = _trial_id(wanted.trial)
-    line = job_line(spec, trainer, remainder)
+    line = job_line(spec, trainer)
     spec, trainer = line.spec, line.trainer
     request = _unnamed(line.request(remainder))
     target = find_target(common, place, region=line.region)

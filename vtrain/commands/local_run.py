@@ -77,7 +77,7 @@ def local_run(
         if not run.dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(SUPERVISE, target.settings.home, target.choice.value)
         on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
-        line = job_line(spec, trainer, remainder)
+        line = job_line(spec, trainer)
         spec, trainer = line.spec, _with_folder(line.trainer, line.spec)
         line = msgspec.structs.replace(line, trainer=trainer)
         packages = packages_place(target, trainer)

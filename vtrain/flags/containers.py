@@ -15,6 +15,7 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
 from vtrain.flags.mounts import read_mounts
+from vtrain.flags.row import given_flags
 from vtrain.messages.nearest import did_you_mean
 from vtrain.properties import gcloud_folder
 from vtrain.settings import user_path
@@ -39,7 +40,7 @@ KEY_FLAG = "--service-account-key-file"
 NO_CREDENTIALS, OWN_CREDENTIALS = "none", "adc"
 CREDENTIALS_HINT = "Take none, adc or the path of a file."
 ADC_FILE = "application_default_credentials.json"
-_ELSEWHERE = ("bake", "output_image_uri", "docker_run_options", "credentials", "service_account_key_file")
+_ELSEWHERE = ("--bake", "--output-image-uri", "--docker-run-options", CREDENTIALS_FLAG, KEY_FLAG)
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?")
 _HOST = re.compile(r"([^\s:=]+)[:=](\S+)")
 _ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
@@ -72,19 +73,14 @@ def replica_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> Repli
     )
 
 
-def given_flags(flags: ContainerFlags, gpu: GpuFlags | None = None) -> tuple[str, ...]:
+def container_flags(flags: ContainerFlags, gpu: GpuFlags | None = None) -> tuple[str, ...]:
     """The flags that were given although only containers heed them.
 
     `--bake` and `--output-image-uri` are not among them: they change how the trainer is packaged; nor are
     `--credentials`, which processes are given too, and gcloud's `--docker-run-options`, which nothing heeds.
     """
-    groups = (flags, *((gpu,) if gpu is not None else ()))
-    return tuple(
-        f"--{name.replace('_', '-')}"
-        for group in groups
-        for name in group.__struct_fields__
-        if getattr(group, name) and name not in _ELSEWHERE
-    )
+    given = [*given_flags(flags), *(given_flags(gpu) if gpu is not None else ())]
+    return tuple(flag for flag in given if flag not in _ELSEWHERE)
 
 
 def pull_policy(text: str | None) -> str:

@@ -17,7 +17,7 @@ import msgspec
 
 from vtrain.errors import ConfigError, PackagingError, UsageError
 from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import account, join_items
+from vtrain.flags.grammar import account
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import (
     EXTRA_KEYS,
@@ -28,10 +28,10 @@ from vtrain.flags.pools import (
     parse_pools,
     pool_list,
 )
-from vtrain.flags.request import job_request
+from vtrain.flags.request import check_has_folder, job_request
 from vtrain.messages.rules import ACCELERATORS, ENV_NAME, MAX_DISPLAY_NAME, check_labels, enum_hint
 from vtrain.messages.service_documents import laid_over
-from vtrain.packaging.source import check_module_name, relative_path
+from vtrain.packaging.source import TrainerSource, check_module_name, relative_path
 from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
@@ -79,16 +79,30 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
                 trainer_pools=trainer_pools(self.job, self.pools),
                 output_image_uri=self.pools[0].get("output-image-uri", "") if self.pools else "",
             )
+        own_args = self.job.args if not self.spec.args and remainder is None else ()
+        env = {name: value for name, value in self.job.env.items() if name not in request.env_names}
         return msgspec.structs.replace(
             request,
+            args=own_args or request.args,
+            command=request.command if self.spec.command else self.job.command,
+            env=env | request.env,
+            source=self._with_extras(request.source, self.job),
             fields=laid_over(_fields(self.job, self.spec), request.fields),
             fallback_name=name[:MAX_DISPLAY_NAME],
         )
 
+    def _with_extras(self, source: TrainerSource | None, job: ProjectJob) -> TrainerSource | None:
+        """The trainer with what goes with it, as the first pool, the flags or the project's job say."""
+        first = self.pools[0] if self.pools and not job.config else {}
+        given = {key.replace("-", "_"): pool_list(first, key) for key in EXTRA_KEYS}
+        if source is None:
+            check_has_folder(given.values())
+            return None
+        extras = {name: one or getattr(source, name) or getattr(job, name) for name, one in given.items()}
+        return msgspec.structs.replace(source, **extras)
 
-def job_line(
-    spec: SpecFlags, trainer: TrainerFlags, remainder: Remainder, *, is_named: bool = False
-) -> JobLine:
+
+def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) -> JobLine:
     """The flags as given or, where they name nothing to run, with the project's job below them.
 
     `is_named` says that something else names what to run, such as the file of a tuning job.
@@ -106,11 +120,14 @@ def job_line(
         raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
     if not job.config:
         check_changes(pools, _pools(job, pools))
-        trainer = _with_software(trainer, pools)
+        image = pools[0].get("executor-image-uri") if pools else ""
+        trainer = msgspec.structs.replace(trainer, executor_image_uri=image or trainer.executor_image_uri)
         spec = msgspec.structs.replace(spec, worker_pool_spec=[])
+    else:
+        spec = msgspec.structs.replace(spec, config=str(_below(project, job.config)))
     trainer = _trainer_flags(trainer, project, job)
     return JobLine(
-        spec=_spec_flags(spec, project, job, remainder),
+        spec=spec,
         trainer=trainer,
         project=project,
         job=msgspec.structs.replace(job, image=trainer.executor_image_uri),
@@ -129,30 +146,11 @@ def _names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> bo
     )
 
 
-def _with_software(trainer: TrainerFlags, pools: Pools) -> TrainerFlags:
-    """The trainer's flags with what the first pool says of its image and its packages."""
-    first = pools[0] if pools else {}
-    lists = {key.replace("-", "_"): join_items(pool_list(first, key)) for key in EXTRA_KEYS}
-    given = {"executor_image_uri": first.get("executor-image-uri", "")} | lists
-    return msgspec.structs.replace(trainer, **{name: text for name, text in given.items() if text})
-
-
 def _project() -> Pyproject | None:
     try:
         return nearest_pyproject(Path.cwd())
     except FileNotFoundError:  # the folder was removed: whatever needs it says so
         return None
-
-
-def _spec_flags(spec: SpecFlags, project: Pyproject, job: ProjectJob, remainder: Remainder) -> SpecFlags:
-    given: dict[str, Any] = {"env": [f"{name}={value}" for name, value in job.env.items()] + spec.env}
-    if job.config:
-        given["config"] = str(_below(project, job.config))
-    if job.args and not spec.args and remainder is None:
-        given["args"] = [join_items(job.args)]
-    if job.command and not spec.command:
-        given["command"] = [join_items(job.command)]
-    return msgspec.structs.replace(spec, **given)
 
 
 def _fields(job: ProjectJob, spec: SpecFlags) -> dict[str, Any]:
@@ -176,9 +174,6 @@ def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -
         given |= {"python_module": job.module, "script": job.script}
         if trainer.local_package_path is None:
             given["local_package_path"] = str(_below(project, job.path))
-    for name in ("requirements", "extra_packages", "extra_dirs"):
-        if not getattr(trainer, name):
-            given[name] = join_items(getattr(job, name))
     if not trainer.staging_bucket and not os.environ.get("VTRAIN_STAGING_BUCKET"):
         given["staging_bucket"] = job.bucket
     return msgspec.structs.replace(trainer, **given)

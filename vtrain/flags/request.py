@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from vtrain.errors import UsageError
@@ -57,8 +59,7 @@ def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
     if trainer.python_module and trainer.script:
         raise UsageError("--python-module and --script exclude each other.")
     if trainer.local_package_path is None:
-        if trainer.python_module or trainer.script or any(lists.values()):
-            raise UsageError("--python-module, --script and --requirements need --local-package-path=DIR.")
+        check_has_folder([trainer.python_module, trainer.script, *lists.values()])
         return None
     return make_source(
         in_pool_spec=False,
@@ -67,6 +68,12 @@ def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
         script=trainer.script,
         **lists,
     )
+
+
+def check_has_folder(given: Iterable[object]) -> None:
+    """Raise UsageError where something is given about a trainer, and its folder is not."""
+    if any(given):
+        raise UsageError("--python-module, --script and --requirements need --local-package-path=DIR.")
 
 
 def check_format(trainer: TrainerFlags) -> None:

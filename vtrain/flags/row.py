@@ -107,6 +107,12 @@ def flag_name(field: str, row: Row) -> str:
     return f"--{row.name or field.replace('_', '-')}"
 
 
+def given_flags(flags: FlagGroup) -> list[str]:
+    """The flags of a group that differ from their default, as they are typed."""
+    rows = rows_of(type(flags)).items()
+    return [flag_name(name, row) for name, row in rows if getattr(flags, name) != row.default]
+
+
 def fields_of(flags: FlagGroup) -> dict[str, Any]:
     """The part of a message that the flags describe, as a document; what is not given is absent.
 

@@ -27,11 +27,7 @@ from vtrain.packaging.source import TrainerSource
 Document = dict[str, Any]
 
 TRIAL = "trialJobSpec"
-_PATHS = PathRoot(
-    job=HyperparameterTuningJob,
-    spec=TRIAL,
-    output_fields=HyperparameterTuningJob.output_fields,
-)
+_PATHS = PathRoot(job=HyperparameterTuningJob, spec=TRIAL)
 
 
 def check_given(flags: TuningFlags) -> None:

@@ -111,12 +111,6 @@ def study_options(flags: StudyFlags) -> StudyOptions:
     return StudyOptions(sampler=flags.sampler or "auto", seed=seed, continue_from=flags.continue_from or "")
 
 
-def given_flags(flags: StudyFlags) -> list[str]:
-    """The flags that stand on the line, for a backend that heeds none of them."""
-    given = {"--sampler": flags.sampler, "--seed": flags.seed, "--continue-from": flags.continue_from}
-    return [flag for flag, value in given.items() if value is not None]
-
-
 class BestFlag(FlagGroup, frozen=True):
     """The switch that leaves all trials but the best out."""
 

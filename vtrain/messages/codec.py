@@ -12,7 +12,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -94,6 +94,22 @@ def fields(cls: type[msgspec.Struct]) -> dict[str, Field]:
     hints = typing.get_type_hints(cls, include_extras=True)
     described = (_describe(info, hints[info.name]) for info in msgspec.structs.fields(cls))
     return {field.name: field for field in described if field.kind != "answer"}
+
+
+def walk(message: msgspec.Struct, path: str = "") -> Iterator[tuple[str, Field, Any]]:
+    """The values of a message and of those in it that are no default, each with its path and its field."""
+    for field in fields(type(message)).values():
+        value, place = getattr(message, field.attribute), _join(path, field.name)
+        if value == field.default:
+            continue
+        items = (
+            [(f"{place}[{n}]", item) for n, item in enumerate(value)] if field.repeated else [(place, value)]
+        )
+        for below, item in items:
+            if isinstance(item, msgspec.Struct):
+                yield from walk(item, below)
+            else:
+                yield below, field, item
 
 
 def _describe(info: Any, hint: Any) -> Field:

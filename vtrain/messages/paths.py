@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.messages.base import Message
+from vtrain.messages.base import Message, Resource
 from vtrain.messages.codec import Field, fields, read_message
 from vtrain.messages.custom_job import CustomJob
 
@@ -17,17 +17,13 @@ _MAX_INDEX = 99
 
 
 class PathRoot(msgspec.Struct, frozen=True, kw_only=True):
-    """The message in which paths begin: the job or, for a field that it lacks, its spec.
+    """The message in which paths begin: the job or, for a field that it lacks, its spec."""
 
-    The service alone writes the job's `output_fields`.
-    """
-
-    job: type[Message]
+    job: type[Resource]
     spec: str
-    output_fields: frozenset[str]
 
 
-CUSTOM_JOB_PATHS = PathRoot(job=CustomJob, spec="jobSpec", output_fields=CustomJob.output_fields)
+CUSTOM_JOB_PATHS = PathRoot(job=CustomJob, spec="jobSpec")
 
 
 def assign(document: dict[str, Any], assignment: str, root: PathRoot = CUSTOM_JOB_PATHS) -> None:
@@ -41,7 +37,7 @@ def assign(document: dict[str, Any], assignment: str, root: PathRoot = CUSTOM_JO
     if not equals or not path:
         raise UsageError(f"--set: expected PATH=VALUE, found {assignment!r}.")
     steps = _split(path)
-    if steps[0] in root.output_fields:
+    if steps[0] in root.job.output_fields:
         raise ConfigError(f"--set {path}: {steps[0]} is written by the service alone.")
     if steps[0] not in fields(root.job):
         steps = [root.spec, *steps]

@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.errors import FieldError
 from vtrain.messages.base import MOST_SECONDS
-from vtrain.messages.codec import Field, fields
+from vtrain.messages.codec import fields, walk
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
@@ -252,22 +252,9 @@ def non_empty_pools(job: CustomJob) -> Iterator[tuple[int, WorkerPoolSpec]]:
 
 def check_formats(message: msgspec.Struct, path: str = "") -> None:
     """Raise ConfigError, with the field's path, for the first value that its field cannot hold."""
-    for field in fields(type(message)).values():
-        value = getattr(message, field.attribute)
-        if value == field.default:
-            continue
-        for item, place in _items(field, value, f"{path}.{field.name}" if path else field.name):
-            if isinstance(item, msgspec.Struct):
-                check_formats(item, place)
-            elif expected := _mismatch(field.kind, item):
-                raise FieldError(place, f"expected {expected}, found {item!r}.")
-
-
-def _items(field: Field, value: Any, path: str) -> Iterator[tuple[Any, str]]:
-    if field.repeated:
-        yield from ((item, f"{path}[{index}]") for index, item in enumerate(value))
-    else:
-        yield value, path
+    for place, field, value in walk(message, path):
+        if expected := _mismatch(field.kind, value):
+            raise FieldError(place, f"expected {expected}, found {value!r}.")
 
 
 def _mismatch(kind: str, value: Any) -> str:
@@ -289,18 +276,10 @@ def check_enum_names(message: msgspec.Struct, path: str) -> None:
     Messages keep any name, since the service may know more than vtrain. gcloud checks the names in the file
     of a tuning job, and so does vtrain.
     """
-    for field in fields(type(message)).values():
-        value = getattr(message, field.attribute)
-        below = f"{path}.{field.name}"
-        if field.kind == "enum" and value and not field.repeated:
-            names = frozenset(field.enum.values())
-            if value not in names:
-                raise FieldError(below, f"the API has no {value!r}.", hint=enum_hint(value, names))
-        elif field.message is not None and field.repeated:
-            for index, item in enumerate(value):
-                check_enum_names(item, f"{below}[{index}]")
-        elif field.message is not None and value is not None:
-            check_enum_names(value, below)
+    for place, field, value in walk(message, path):
+        names = frozenset(field.enum.values())
+        if field.kind == "enum" and not field.repeated and value not in names:
+            raise FieldError(place, f"the API has no {value!r}.", hint=enum_hint(value, names))
 
 
 def enum_hint(value: str, names: frozenset[str]) -> str:
