@@ -17,7 +17,7 @@ from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import HEAD, Folder, is_text, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
 from vtrain.emulator.dashboard.reader import JobFilter, JobReader
-from vtrain.emulator.dashboard.scalars import Numbers, ScalarReader
+from vtrain.emulator.dashboard.scalars import Numbers, read_numbers
 from vtrain.emulator.dashboard.study_view import metric_figures, study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
@@ -50,7 +50,6 @@ class Dashboard:
         self.pages = pages
         self._reader = reader
         self._logs = LogReader(reader)
-        self._scalars = ScalarReader()
 
     def list_jobs(self, _request: Request, query: Query) -> Response:
         """All jobs, newest first; models and persistent resources."""
@@ -106,7 +105,7 @@ class Dashboard:
             study=study and study_of(study),
             figures=metric_figures(study) if study else [],
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
-            numbers=self._scalars.read(output, is_final=has_ended) if output is not None else Numbers([], 0),
+            numbers=read_numbers(output) if output is not None else Numbers([], 0),
             folder=_listed(output),
             output=output,
             log=self._logs.read(asked),
