@@ -44,12 +44,12 @@ def epoch(text: str) -> float:
     return nanoseconds(text) / NANOSECONDS
 
 
-def seconds_between(start: str, end: str) -> float | None:
-    """The time from one RFC 3339 timestamp to another, or to now if `end` is empty; None for other texts."""
+def took_in_words(start: str, end: str) -> str:
+    """The time from one RFC 3339 timestamp to another, or to now if `end` is empty; empty for other texts."""
     try:
-        return (epoch(end) if end else time.time()) - epoch(start)
+        return duration_in_words((epoch(end) if end else time.time()) - epoch(start))
     except ValueError:
-        return None
+        return ""
 
 
 def nanoseconds(text: str) -> int:

@@ -21,7 +21,7 @@ from vtrain.emulator.dashboard import log_view
 from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES, routes
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import list_folder
-from vtrain.emulator.dashboard.scalars import ScalarReader, Scalars
+from vtrain.emulator.dashboard.scalars import read_numbers
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.storage_app import RawPaths
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
@@ -186,31 +186,22 @@ def test_a_line_of_a_trial_names_it_once_and_a_bar_is_no_error() -> None:
         assert shown(error, task_name="workerpool0-0")[1] == "loud", error
 
 
-def test_numbers_are_read_again_only_when_they_have_changed(tmp_path: Path) -> None:
+def test_numbers_are_those_that_the_file_has_now(tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
     file.write_text('{"step": 1, "loss": 1}\n' * 50_000)
-    reader = ScalarReader()
-
-    def read(*, is_final: bool) -> Scalars:
-        (found,) = reader.read(Root(tmp_path), is_final=is_final).files
-        return found
-
-    first = read(is_final=False)
-    assert read(is_final=False) is first and read(is_final=True) is first
     with file.open("a") as more:
         more.write('{"step": 2, "accuracy": 1}\n' * 2)
-    assert read(is_final=False) is first  # for a while
-    last = read(is_final=True)
+    (last,) = read_numbers(Root(tmp_path)).files
     assert [figure.title for figure in last.figures] == ["loss", "accuracy"]
     file.unlink()
-    assert reader.read(Root(tmp_path), is_final=True) == ([], 0)
+    assert read_numbers(Root(tmp_path)) == ([], 0)
 
 
 def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:
     for number in range(1, 13):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "metrics.json").write_text('{"loss": 1}')
-    numbers = ScalarReader().read(Root(tmp_path), is_final=True)
+    numbers = read_numbers(Root(tmp_path))
     assert [found.path for found in numbers.files] == [f"{number}/metrics.json" for number in (1, 2, 3, 4)]
     assert numbers.left_out == 8
     assert [entry.name for entry in list_folder(Root(tmp_path), "").entries] == [str(n) for n in range(1, 13)]

@@ -75,9 +75,11 @@ def test_names_that_lead_out_of_a_tar_file(tmp_path: Path, name: str) -> None:
 )
 def test_links_and_devices_of_a_tar_file(tmp_path: Path, member: tarfile.TarInfo) -> None:
     archive = tar_of(tmp_path / "t-1.tar.gz", member)
-    with pytest.raises(PackagingError, match=r"t-1\.tar\.gz holds"):
+    with pytest.raises(
+        PackagingError, match=r"t-1\.tar\.gz is not a readable package: .*(outside|link|special)"
+    ):
         unpack_tar(archive, tmp_path / "site")
-    assert not (tmp_path / "site").exists()
+    assert not any(path.is_file() or path.is_symlink() for path in (tmp_path / "site").rglob("*"))
 
 
 def test_a_link_inside_is_fine(tmp_path: Path) -> None:

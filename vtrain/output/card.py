@@ -13,7 +13,7 @@ from vtrain.output.colours import Piece, Role, dim, name, state
 from vtrain.output.console import Console
 from vtrain.output.terminal import in_width, message_columns, on_one_line
 from vtrain.sizes import size_in_words
-from vtrain.times import duration_in_words, seconds_between
+from vtrain.times import took_in_words
 from vtrain.verdict import Failure, ReplicaUse, failure_of, replica_uses
 
 if TYPE_CHECKING:
@@ -125,10 +125,10 @@ def _from_here(file: str) -> str:
 def _use_pointers(job: Job) -> Iterator[Pointer]:
     """How long the job took, and what each replica used."""
     uses = replica_uses(job)
-    took = seconds_between(job.start_time or job.create_time, job.end_time)
-    if job.end_time and took is not None:
+    took = took_in_words(job.start_time or job.create_time, job.end_time)
+    if job.end_time and took:
         parts = _use_parts(uses[0], job) if len(uses) == 1 else ()
-        yield "took", ", ".join([duration_in_words(took), *parts])
+        yield "took", ", ".join([took, *parts])
     if len(uses) == 1:
         return
     for use in uses[:MAX_USES]:

@@ -119,6 +119,7 @@ def _bad_template(template: str, count: int) -> str:
     return f"The template of format() has {most} fields and not as many keys" if 0 < count < most else ""
 
 
+@lru_cache(maxsize=256)  # transforms ask for each document
 def parse_key(text: str, kind: str = "key") -> Key:
     """One key that is all of `text`; raises ConfigError with the place marked."""
     scanner = Scanner(text, kind=kind)

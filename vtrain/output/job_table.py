@@ -10,7 +10,7 @@ from vtrain.output.colours import Role, state_role
 from vtrain.output.layout import GAP, column_widths, in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.runtime.tuning.study import ENDED
-from vtrain.times import ago, duration_in_words, seconds_between
+from vtrain.times import ago, took_in_words
 
 HEADINGS = ("ID", "NAME", "STATE", "TRIALS", "CREATED", "TOOK", "EXIT", "BACKEND")
 LEAST_NAME = 12
@@ -38,7 +38,7 @@ def job_row(document: Mapping[str, Any], *, shown_id: str, backend: str) -> JobR
         state=short(str(document.get("state", ""))),
         trials=_trials(document),
         created=ago(str(document.get("createTime", ""))),
-        took=_took(document),
+        took=took_in_words(str(document.get("startTime", "")), str(document.get("endTime", ""))),
         exit=_exit_code(document),
         backend=backend,
     )
@@ -72,12 +72,6 @@ def _trials(document: Mapping[str, Any]) -> str:
         return ""
     ended = sum(trial.get("state") in ENDED for trial in document.get("trials") or [])
     return f"{ended} of {document['maxTrialCount']}"
-
-
-def _took(document: Mapping[str, Any]) -> str:
-    """How long the job ran, or has run so far."""
-    took = seconds_between(str(document.get("startTime", "")), str(document.get("endTime", "")))
-    return "" if took is None else duration_in_words(took)
 
 
 def _exit_code(document: Mapping[str, Any]) -> str:

@@ -138,6 +138,7 @@ def _expand_stars(scanner: Scanner) -> None:
         scanner.position = start
 
 
+@lru_cache(maxsize=256)  # transforms ask for each document
 def parse_path(text: str) -> Path:
     """The path of a key; transforms of it are ignored. Raises ConfigError with the place marked."""
     scanner = Scanner(text, kind="key")

@@ -13,7 +13,7 @@ from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.runtime.tuning.ranking import best, ranked
 from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
-from vtrain.times import duration_in_words, seconds_between
+from vtrain.times import took_in_words
 
 MOST_NAMED = 5
 """Trials of a Pareto front that a sentence names."""
@@ -81,7 +81,7 @@ def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
 
 def end_text(trial: Trial) -> str:
     """`Trial 3 SUCCEEDED after 12 s: accuracy=0.97 (rate=0.01 units=64)`."""
-    took = _took(trial)
+    took = took_in_words(trial.start_time, trial.end_time)
     what = measured_text(trial) or on_one_line(_reason(trial))
     parameters = parameters_text(trial)
     text = f"Trial {trial.id} {trial.state}" + (f" after {took}" if took else "")
@@ -137,15 +137,9 @@ class TrialTable:
             *(measured.get(name, "") for name in self._metrics),
             *(values.get(name, "") for name in self._parameters),
             str(measurement.step_count) if measurement is not None and measurement.step_count else "",
-            _took(trial),
+            took_in_words(trial.start_time, trial.end_time),
             reason,
         ]
-
-
-def _took(trial: Trial) -> str:
-    """How long the trial ran, or has run so far; empty where the message does not tell."""
-    took = seconds_between(trial.start_time, trial.end_time)
-    return "" if took is None else duration_in_words(took)
 
 
 def progress_text(job: HyperparameterTuningJob) -> str:

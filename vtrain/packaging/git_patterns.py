@@ -58,6 +58,8 @@ class GitPattern:
         path = path if anchored else path.rpartition("/")[2]
         if self.is_literal:
             return path == text
+        if not (path.startswith(self.head) and path.endswith(self.tail)):
+            return False
         if self._glob is None:
             self._glob = _read(text, self._docker)
         return self._glob.matches(path)

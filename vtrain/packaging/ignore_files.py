@@ -33,54 +33,35 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return (is_folder or not self.only_folders) and self.pattern.names(path)
 
 
-Places = list[int]
-
-
 class RuleSet:
     """The rules of one ignore file, which speak of paths below `base` ("" or "folder/").
 
     With a `prefix`, "folder/", they stand above the folder whose paths are asked for.
 
-    Files of 200,000 lines are met. So the rules that can name a path are looked up by the text that it has to
-    be, or to begin or end with; only those are tried.
+    Files of 200,000 lines are met: those without a wildcard are looked up by their text.
     """
 
     def __init__(self, rules: Iterable[Rule], *, base: str = "", prefix: str = "") -> None:
         self.rules = tuple(rules)
         self._base, self._prefix = base, prefix
-        self._whole: dict[tuple[bool, str], Places] = {}
-        self._heads: dict[tuple[bool, str], Places] = {}
-        self._tails: dict[tuple[bool, str], Places] = {}
-        self._others: Places = []
+        self._whole: dict[tuple[bool, str], list[int]] = {}
+        self._others: list[int] = []
         # Of equal rules the last one decides.
         last = {(rule.pattern.key, rule.only_folders): place for place, rule in enumerate(self.rules)}
         for place in sorted(last.values()):
-            self._index(place, self.rules[place].pattern)
-        self._head_sizes = sorted({len(text) for _, text in self._heads})
-        self._tail_sizes = sorted({len(text) for _, text in self._tails})
-
-    def _index(self, place: int, pattern: GitPattern) -> None:
-        anchored, text = pattern.key
-        if pattern.is_literal:
-            self._whole.setdefault((anchored, text), []).append(place)
-        elif pattern.head:
-            self._heads.setdefault((anchored, pattern.head), []).append(place)
-        elif pattern.tail:
-            self._tails.setdefault((anchored, pattern.tail), []).append(place)
-        else:
-            self._others.append(place)
+            pattern = self.rules[place].pattern
+            places = self._whole.setdefault(pattern.key, []) if pattern.is_literal else self._others
+            places.append(place)
 
     def _last(self, path: str, is_folder: bool) -> int:
         """The place of the last rule that names the path itself; -1 where none does."""
-        places = list(self._others)
-        for anchored, text in ((True, path), (False, path.rpartition("/")[2])):
-            places += self._whole.get((anchored, text), ())
-            for size in self._head_sizes:
-                places += self._heads.get((anchored, text[:size]), ())
-            for size in self._tail_sizes:
-                places += self._tails.get((anchored, text[-size:]), ())
-        places.sort(reverse=True)
-        return next((place for place in places if self.rules[place].names(path, is_folder)), -1)
+        whole = (self._whole.get(key, ()) for key in ((True, path), (False, path.rpartition("/")[2])))
+        named = (place for places in whole for place in places if self.rules[place].names(path, is_folder))
+        best = max(named, default=-1)
+        for place in reversed(self._others):
+            if place < best or self.rules[place].names(path, is_folder):
+                return max(place, best)
+        return best
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """True: left out. False: kept by a `!` line. None: no line names the path."""

@@ -14,10 +14,10 @@ from starlette.responses import Response, StreamingResponse
 from vtrain.emulator.dashboard.figures import plotly_script
 from vtrain.emulator.dashboard.job_view import KINDS, address_of, head_of, job_row, replica_rows
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
-from vtrain.emulator.dashboard.output_files import HEAD, Folder, is_text, list_folder, open_file
+from vtrain.emulator.dashboard.output_files import Folder, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
 from vtrain.emulator.dashboard.reader import JobFilter, JobReader
-from vtrain.emulator.dashboard.scalars import Numbers, ScalarReader
+from vtrain.emulator.dashboard.scalars import Numbers, read_numbers
 from vtrain.emulator.dashboard.study_view import metric_figures, study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
@@ -50,7 +50,6 @@ class Dashboard:
         self.pages = pages
         self._reader = reader
         self._logs = LogReader(reader)
-        self._scalars = ScalarReader()
 
     def list_jobs(self, _request: Request, query: Query) -> Response:
         """All jobs, newest first; models and persistent resources."""
@@ -106,7 +105,7 @@ class Dashboard:
             study=study and study_of(study),
             figures=metric_figures(study) if study else [],
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
-            numbers=self._scalars.read(output, is_final=has_ended) if output is not None else Numbers([], 0),
+            numbers=read_numbers(output) if output is not None else Numbers([], 0),
             folder=_listed(output),
             output=output,
             log=self._logs.read(asked),
@@ -162,10 +161,10 @@ class Dashboard:
         path = query.get("path", "")
         with open_file(self._output(job), path) as file:
             size = os.fstat(file.fileno()).st_size
-            kind = "text/plain; charset=utf-8" if is_text(file.read(HEAD)) else "application/octet-stream"
             span = read_range(request.headers.get("range", ""), size)
             descriptor = os.dup(file.fileno())
-        headers = {**HEADERS, **_attachment(path.rpartition("/")[2]), "content-type": kind}
+        kind = {"content-type": "application/octet-stream"}
+        headers = {**HEADERS, **_attachment(path.rpartition("/")[2]), **kind}
         return FileContent(descriptor, span, size, headers)
 
     def send_static(self, request: Request, _query: Query) -> Response:

@@ -22,7 +22,7 @@ from vtrain.output.printers import render
 from vtrain.output.projection import parse_format
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
-from vtrain.times import ago, duration_in_words, seconds_between
+from vtrain.times import ago, duration_in_words, took_in_words
 from vtrain.verdict import failure_of, replica_uses
 
 KINDS = {
@@ -110,19 +110,13 @@ def job_row(job: Job, parts: Sequence[CustomJob]) -> JobRow:
         kind=KINDS[collection_of(job)],
         state=state_of(job),
         created=Moment(job.create_time, ago(job.create_time)),
-        took=took(job),
+        took=took_in_words(job.start_time or (job.create_time if job.end_time else ""), job.end_time),
         replicas=_replicas(job),
         attempts=str(max(attempts)) if any(attempts) else "",
         memory=_size(max((use.peak_memory_bytes for use in uses), default=0)),
         processor=_seconds(sum(use.cpu_seconds for use in uses)),
         note=_note(job),
     )
-
-
-def took(job: Job) -> str:
-    """The duration of a job, up to now while it runs."""
-    spent = seconds_between(job.start_time or (job.create_time if job.end_time else ""), job.end_time)
-    return "" if spent is None else duration_in_words(spent)
 
 
 def replica_rows(job: CustomJob, usage: dict[str, ReplicaUsage]) -> list[ReplicaRow]:

@@ -17,8 +17,6 @@ from vtrain.sizes import size_in_words
 
 MOST_ENTRIES = 1000
 """Entries of a folder that are listed."""
-HEAD = 4096
-"""Bytes by which text is told from other content."""
 
 
 class FolderEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,17 +65,6 @@ def open_file(root: Root, path: str) -> Iterator[BinaryIO]:
     """A regular file below the root, open for reading. Raises NotFoundError for anything else."""
     with _found(path), root.open(path) as file:
         yield file
-
-
-def is_text(head: bytes) -> bool:
-    """Whether the first bytes of a file are UTF-8 without control characters that no text has."""
-    if b"\x00" in head:
-        return False
-    try:
-        head.decode()
-    except UnicodeDecodeError as error:
-        return len(head) == HEAD and error.start > HEAD - 4  # a character was cut at the end
-    return True
 
 
 def _entry(found: Found) -> FolderEntry:

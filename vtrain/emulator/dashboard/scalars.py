@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
-import threading
-import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,10 +24,6 @@ LONGEST_NAME = 100
 LARGEST_FILE = 2 * 1024 * 1024
 MOST_SEEN = 2000
 """Entries of an output folder that are looked at."""
-MOST_REMEMBERED = 64
-"""Files whose numbers are remembered."""
-PAUSE = 20.0
-"""A file that grows is read again after so many times the seconds that it took."""
 DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
@@ -53,58 +49,31 @@ class Numbers(NamedTuple):
     left_out: int
 
 
-class _Read(NamedTuple):
-    """The numbers of a file, its status when they were read, and the moment until which they are used."""
-
-    status: tuple[int, ...]
-    until: float
-    scalars: Scalars
-
-
-class ScalarReader:
-    """Reads numbers, and remembers them: a page of a running job asks every few seconds."""
-
-    def __init__(self) -> None:
-        self._read: OrderedDict[tuple[str, str], _Read] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def read(self, folder: Root, *, is_final: bool) -> Numbers:
-        """The numbers in the files of a folder that are named like files of numbers.
-
-        Those of a file that grows may be a while old, unless they are `is_final`.
-        """
-        found: list[Scalars] = []
-        paths = list(_files(folder))
-        for at, path in enumerate(paths):
-            if len(found) == MOST_FILES:
-                return Numbers(found, len(paths) - at)
-            with self._lock:
-                scalars = self._of_file(folder, path, is_final=is_final)
-            if scalars.figures or scalars.values:
-                found.append(scalars)
-        return Numbers(found, 0)
-
-    def _of_file(self, folder: Root, path: str, *, is_final: bool) -> Scalars:
-        """The numbers of one file; none of a large one, or of one that cannot be read."""
-        key = (str(folder.path), path)
-        known = self._read.get(key)
+def read_numbers(folder: Root) -> Numbers:
+    """The numbers in the files of a folder that are named like files of numbers."""
+    found: list[Scalars] = []
+    paths = list(_files(folder))
+    for at, path in enumerate(paths):
+        if len(found) == MOST_FILES:
+            return Numbers(found, len(paths) - at)
         try:
             with open_file(folder, path) as file:
-                found = os.fstat(file.fileno())
-                status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-                began = time.monotonic()
-                if known is not None and (known.status == status or (began < known.until and not is_final)):
-                    return known.scalars
-                data = file.read(LARGEST_FILE + 1) if found.st_size <= LARGEST_FILE else b""
+                status = os.fstat(file.fileno())
+            state = (status.st_ino, status.st_size, status.st_mtime_ns)
+            scalars = _of_file(folder.base, folder.within, path, state)
         except (NotFoundError, OSError):
-            return Scalars(path, [], [])
-        scalars = Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
-        now = time.monotonic()
-        self._read[key] = _Read(status, now + (now - began) * PAUSE, scalars)
-        self._read.move_to_end(key)
-        if len(self._read) > MOST_REMEMBERED:
-            self._read.popitem(last=False)
-        return scalars
+            continue
+        if scalars.figures or scalars.values:
+            found.append(scalars)
+    return Numbers(found, 0)
+
+
+@lru_cache(maxsize=64)
+def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Scalars:
+    """The numbers of a file in this state: a page of a running job asks every few seconds."""
+    with open_file(Root(base, within), path) as file:
+        data = file.read(LARGEST_FILE + 1)
+    return Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
 
 
 def _files(folder: Root) -> Iterator[str]:

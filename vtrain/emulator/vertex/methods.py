@@ -30,138 +30,109 @@ EMPTY, OPERATION = "Empty", "Operation"
 class Method(msgspec.Struct, frozen=True):
     """One method of a service.
 
-    `of_one` says that it is about one resource, and not about a collection. `action` is the part of the path
-    behind a colon. `body` is the field of the request that the body of REST holds, and `answer` the message
-    of the answer. `fields` are those of the request beside `body` and the name or the parent.
+    `path` is that of REST behind the collection: `*` for one resource of it, and an action behind a colon.
+    `body` is the field of the request that the body of REST holds, and `answer` the message of the answer.
+    `fields` are those of the request beside `body` and the name or the parent.
     """
 
     rpc: str
     verb: str
+    path: str
     handler: Callable[[TrainingService, VertexCall], Document]
     answer: str
-    of_one: bool = True
-    action: str = ""
     body: str = ""
     fields: tuple[str, ...] = ()
+
+    @property
+    def of_one(self) -> bool:
+        """Whether it is about one resource, and not about a collection."""
+        return self.path.startswith("*")
 
 
 _PAGE = ("pageSize", "pageToken")
 _LIST = ("filter", *_PAGE, "readMask")
+_IN_ORDER = (*_LIST, "orderBy")
+_UPLOAD = ("parentModel", "modelId", "model", "serviceAccount")
+_COPY = ("modelId", "parentModel", "sourceModel", "encryptionSpec", "customServiceAccount")
+_OPERATIONS = ("filter", *_PAGE, "returnPartialSuccess")
+_RUN = TrainingService
 
 
 def _job_methods(collection: str) -> tuple[Method, ...]:
-    noun, run = RESOURCES[collection].__name__, TrainingService
+    noun = RESOURCES[collection].__name__
     field = noun[0].lower() + noun[1:]
     return (
-        Method(f"Create{noun}", "POST", run.create_job, noun, of_one=False, body=field),
-        Method(f"Get{noun}", "GET", run.get_job, noun),
-        Method(f"List{noun}s", "GET", run.list_jobs, f"List{noun}sResponse", of_one=False, fields=_LIST),
-        Method(f"Cancel{noun}", "POST", run.cancel_job, EMPTY, action="cancel", body=WHOLE),
-        Method(f"Delete{noun}", "DELETE", run.delete_job, OPERATION),
+        Method(f"Create{noun}", "POST", "", _RUN.create_job, noun, field),
+        Method(f"Get{noun}", "GET", "*", _RUN.get_job, noun),
+        Method(f"List{noun}s", "GET", "", _RUN.list_jobs, f"List{noun}sResponse", fields=_LIST),
+        Method(f"Cancel{noun}", "POST", "*:cancel", _RUN.cancel_job, EMPTY, WHOLE),
+        Method(f"Delete{noun}", "DELETE", "*", _RUN.delete_job, OPERATION),
     )
 
 
-def _resource_methods() -> tuple[Method, ...]:
-    noun, run = "PersistentResource", TrainingService
-    return (
-        Method(
-            f"Create{noun}",
-            "POST",
-            run.create_resource,
-            OPERATION,
-            of_one=False,
-            body="persistentResource",
-            fields=("persistentResourceId",),
-        ),
-        Method(f"Get{noun}", "GET", run.get_resource, noun),
-        Method(f"List{noun}s", "GET", run.list_resources, f"List{noun}sResponse", of_one=False, fields=_PAGE),
-        Method(f"Delete{noun}", "DELETE", run.delete_resource, OPERATION),
-        Method(f"Reboot{noun}", "POST", run.reboot_resource, OPERATION, action="reboot", body=WHOLE),
-    )
-
-
-def _model_methods() -> tuple[Method, ...]:
-    run = TrainingService
-    in_order = (*_LIST, "orderBy")
-    return (
-        Method(
-            "UploadModel",
-            "POST",
-            run.upload_model,
-            OPERATION,
-            of_one=False,
-            action="upload",
-            body=WHOLE,
-            fields=("parentModel", "modelId", "model", "serviceAccount"),
-        ),
-        Method(
-            "CopyModel",
-            "POST",
-            run.copy_model,
-            OPERATION,
-            of_one=False,
-            action="copy",
-            body=WHOLE,
-            fields=("modelId", "parentModel", "sourceModel", "encryptionSpec", "customServiceAccount"),
-        ),
-        Method("GetModel", "GET", run.get_model, "Model"),
-        Method("ListModels", "GET", run.list_models, "ListModelsResponse", of_one=False, fields=in_order),
-        Method(
-            "ListModelVersions",
-            "GET",
-            run.list_model_versions,
-            "ListModelVersionsResponse",
-            action="listVersions",
-            fields=in_order,
-        ),
-        Method("UpdateModel", "PATCH", run.update_model, "Model", body="model", fields=("updateMask",)),
-        Method(
-            "MergeVersionAliases",
-            "POST",
-            run.merge_version_aliases,
-            "Model",
-            action="mergeVersionAliases",
-            body=WHOLE,
-            fields=("versionAliases",),
-        ),
-        Method("DeleteModel", "DELETE", run.delete_model, OPERATION),
-        Method("DeleteModelVersion", "DELETE", run.delete_model_version, OPERATION, action="deleteVersion"),
-    )
-
-
-def _operation_methods() -> tuple[Method, ...]:
-    run = TrainingService
-    return (
-        Method("GetOperation", "GET", run.get_operation, OPERATION),
-        Method(
-            "ListOperations",
-            "GET",
-            run.list_operations,
-            "ListOperationsResponse",
-            of_one=False,
-            fields=("filter", *_PAGE, "returnPartialSuccess"),
-        ),
-        Method(
-            "WaitOperation",
-            "POST",
-            run.get_operation,
-            OPERATION,
-            action="wait",
-            body=WHOLE,
-            fields=("timeout",),
-        ),
-        Method("CancelOperation", "POST", run.end_operation, EMPTY, action="cancel", body=WHOLE),
-        Method("DeleteOperation", "DELETE", run.end_operation, EMPTY),
-    )
-
+_RESOURCE_METHODS = (
+    Method(
+        "CreatePersistentResource",
+        "POST",
+        "",
+        _RUN.create_resource,
+        OPERATION,
+        "persistentResource",
+        ("persistentResourceId",),
+    ),
+    Method("GetPersistentResource", "GET", "*", _RUN.get_resource, "PersistentResource"),
+    Method(
+        "ListPersistentResources",
+        "GET",
+        "",
+        _RUN.list_resources,
+        "ListPersistentResourcesResponse",
+        fields=_PAGE,
+    ),
+    Method("DeletePersistentResource", "DELETE", "*", _RUN.delete_resource, OPERATION),
+    Method("RebootPersistentResource", "POST", "*:reboot", _RUN.reboot_resource, OPERATION, WHOLE),
+)
+_MODEL_METHODS = (
+    Method("UploadModel", "POST", ":upload", _RUN.upload_model, OPERATION, WHOLE, _UPLOAD),
+    Method("CopyModel", "POST", ":copy", _RUN.copy_model, OPERATION, WHOLE, _COPY),
+    Method("GetModel", "GET", "*", _RUN.get_model, "Model"),
+    Method("ListModels", "GET", "", _RUN.list_models, "ListModelsResponse", fields=_IN_ORDER),
+    Method(
+        "ListModelVersions",
+        "GET",
+        "*:listVersions",
+        _RUN.list_model_versions,
+        "ListModelVersionsResponse",
+        fields=_IN_ORDER,
+    ),
+    Method("UpdateModel", "PATCH", "*", _RUN.update_model, "Model", "model", ("updateMask",)),
+    Method(
+        "MergeVersionAliases",
+        "POST",
+        "*:mergeVersionAliases",
+        _RUN.merge_version_aliases,
+        "Model",
+        WHOLE,
+        ("versionAliases",),
+    ),
+    Method("DeleteModel", "DELETE", "*", _RUN.delete_model, OPERATION),
+    Method("DeleteModelVersion", "DELETE", "*:deleteVersion", _RUN.delete_model_version, OPERATION),
+)
+_OPERATION_METHODS = (
+    Method("GetOperation", "GET", "*", _RUN.get_operation, OPERATION),
+    Method("ListOperations", "GET", "", _RUN.list_operations, "ListOperationsResponse", fields=_OPERATIONS),
+    Method("WaitOperation", "POST", "*:wait", _RUN.get_operation, OPERATION, WHOLE, ("timeout",)),
+    Method("CancelOperation", "POST", "*:cancel", _RUN.end_operation, EMPTY, WHOLE),
+    Method("DeleteOperation", "DELETE", "*", _RUN.end_operation, EMPTY),
+)
 
 METHODS: dict[str, tuple[Method, ...]] = {
     CUSTOM_JOBS: _job_methods(CUSTOM_JOBS),
     HYPERPARAMETER_TUNING_JOBS: _job_methods(HYPERPARAMETER_TUNING_JOBS),
     TRAINING_PIPELINES: _job_methods(TRAINING_PIPELINES),
-    PERSISTENT_RESOURCES: _resource_methods(),
-    MODELS: _model_methods(),
-    OPERATIONS: _operation_methods(),
+    PERSISTENT_RESOURCES: _RESOURCE_METHODS,
+    MODELS: _MODEL_METHODS,
+    OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
 SERVICES = {
@@ -176,7 +147,6 @@ SERVICES = {
 
 def find_method(verb: str, collection: str, *, of_one: bool, action: str) -> Method | None:
     """The method of a request of REST; None where it is not emulated."""
-    for method in METHODS.get(collection, ()):
-        if (method.verb, method.of_one, method.action) == (verb, of_one, action):
-            return method
-    return None
+    path = ("*" if of_one else "") + (f":{action}" if action else "")
+    methods = METHODS.get(collection, ())
+    return next((method for method in methods if (method.verb, method.path) == (verb, path)), None)

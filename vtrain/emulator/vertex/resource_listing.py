@@ -2,60 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from vtrain.emulator.vertex.documents import camel_case, masked
-from vtrain.emulator.vertex.filters import read_filter
+from vtrain.emulator.vertex.filters import Test, read_filter
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
-from vtrain.messages.resources import JOBS
+from vtrain.emulator.vertex.vertex_refusals import invalid
 
 PAGE = 100
 LARGEST_PAGE = 1000
-MOST_SORTED = 20_000
-"""Resources that a list in an order of the client's choice may have."""
 Pages = Callable[[int, str], tuple[list[Document], str]]
 """A page of at most so many documents behind a token, and the next token."""
 
 
-def list_page(call: VertexCall, collection: str, pages: Pages) -> Document:
-    """A page of the documents that pass the filter of a request, in the order that the client wants.
+def list_page(call: VertexCall, pages: Pages) -> Document:
+    """A page of the jobs that pass the filter of a request.
 
-    Raises VertexRefusal for a filter, an order, a size or a token that is invalid.
+    Raises VertexRefusal for a filter, a size or a token that is invalid.
     """
-    passes, order = read_filter(call.text("filter")), call.text("orderBy")
-    size, token = page_size(call.fields.get("pageSize"), PAGE), call.text("pageToken")
+    passes, size, token = _asked(call)
+    found: list[Document] = []
+    while not found:  # a page without any would look like an end to some clients
+        documents, token = pages(size, token)
+        found = [one for one in documents if passes(one)]
+        if not token:
+            break
+    return _answer(call, found, token)
+
+
+def list_all(call: VertexCall, documents: Iterable[Document]) -> Document:
+    """The same of resources that are all at hand, in the order that the client wants."""
+    passes, size, token = _asked(call)
+    start = int(token or 0)
+    found = _in_order([one for one in documents if passes(one)], call.text("orderBy"))
+    end = start + size
+    return _answer(call, found[start:end], str(end) if end < len(found) else "")
+
+
+def _asked(call: VertexCall) -> tuple[Test, int, str]:
+    """The filter of a request, the size of its page, and the token."""
+    passes, token = read_filter(call.text("filter")), call.text("pageToken")
     if token and not (token.isascii() and token.isdecimal() and len(token) < 19):
         raise invalid(f"Invalid page token: {token[:100]!r}.")
-    start = int(token or 0)
-    if collection not in JOBS:
-        found = _in_order([one for one in _all(pages) if passes(one)], order)
-        token = str(start + size) if start + size < len(found) else ""
-        found = found[start : start + size]
-    else:
-        found, token = pages(size, token)
-        found = [one for one in found if passes(one)]
-        while not found and token:  # a page without any would look like an end to some clients
-            found, token = pages(size, token)
-            found = [one for one in found if passes(one)]
-    mask = call.text("readMask")
-    documents = [masked(one, mask) for one in found]
-    return {**({collection: documents} if documents else {}), **({"nextPageToken": token} if token else {})}
+    return passes, page_size(call.fields.get("pageSize"), PAGE), token
 
 
-def _all(pages: Pages) -> Iterator[Document]:
-    count, token = 0, ""
-    while True:
-        found, token = pages(LARGEST_PAGE, token)
-        yield from found
-        count += len(found)
-        if not token:
-            return
-        if count > MOST_SORTED:
-            raise VertexRefusal(
-                "RESOURCE_EXHAUSTED", f"More than {MOST_SORTED} resources cannot be put in order."
-            )
+def _answer(call: VertexCall, found: Iterable[Document], token: str) -> Document:
+    documents = [masked(one, call.text("readMask")) for one in found]
+    name = call.place.collection.rpartition("/")[2]
+    return {**({name: documents} if documents else {}), **({"nextPageToken": token} if token else {})}
 
 
 def _in_order(documents: list[Document], order: str) -> list[Document]:

@@ -20,7 +20,7 @@ from vtrain.emulator.clients import Calls
 from vtrain.emulator.vertex.documents import read_body, with_project
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
-from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_page
+from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
@@ -33,7 +33,6 @@ from vtrain.messages.names import (
     DEFAULT_REGION,
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
-    PERSISTENT_RESOURCES,
     TRIAL_LABEL,
 )
 from vtrain.messages.persistent_resource import PersistentResource
@@ -111,7 +110,6 @@ class TrainingService:
 
     def list_jobs(self, call: VertexCall) -> Document:
         """A page of jobs; a tuning job is listed without its trials."""
-        collection = call.place.collection
 
         def pages(size: int, token: str) -> tuple[list[Document], str]:
             query = _query(call, size, token)
@@ -121,7 +119,7 @@ class TrainingService:
                 document.pop("trials", None)
             return documents, page.next_page_token
 
-        return list_page(call, collection, pages)
+        return list_page(call, pages)
 
     def cancel_job(self, call: VertexCall) -> Document:
         """Ask a job to end."""
@@ -159,12 +157,8 @@ class TrainingService:
 
     def list_resources(self, call: VertexCall) -> Document:
         """A page of persistent resources."""
-
-        def pages(_size: int, _token: str) -> tuple[list[Document], str]:
-            found = self.backends.resources(call.location).list_resources(_query(call, LARGEST_PAGE, ""))
-            return [to_document(resource) for resource in found.resources], ""
-
-        return list_page(call, PERSISTENT_RESOURCES, pages)
+        found = self.backends.resources(call.location).list_resources(_query(call, LARGEST_PAGE, ""))
+        return list_all(call, map(to_document, found.resources))
 
     def delete_resource(self, call: VertexCall) -> Document:
         """Remove a persistent resource; what runs on it is cancelled, as by the service."""
@@ -207,23 +201,14 @@ class TrainingService:
 
     def list_models(self, call: VertexCall) -> Document:
         """A page of models, each in its default version."""
-
-        def pages(_size: int, _token: str) -> tuple[list[Document], str]:
-            found = self.backends.models(call.location).list_models(_query(call, LARGEST_PAGE, ""))
-            return [to_document(model) for model in found.models], ""
-
-        return list_page(call, "models", pages)
+        found = self.backends.models(call.location).list_models(_query(call, LARGEST_PAGE, ""))
+        return list_all(call, map(to_document, found.models))
 
     def list_model_versions(self, call: VertexCall) -> Document:
         """A page of the versions of a model."""
-
-        def pages(_size: int, _token: str) -> tuple[list[Document], str]:
-            found = self.backends.models(call.location).list_model_versions(
-                call.name, _query(call, LARGEST_PAGE, "")
-            )
-            return [to_document(model) for model in found.models], ""
-
-        return list_page(call, "models", pages)
+        query = _query(call, LARGEST_PAGE, "")
+        found = self.backends.models(call.location).list_model_versions(call.name, query)
+        return list_all(call, map(to_document, found.models))
 
     def update_model(self, call: VertexCall) -> Document:
         """Change fields of a model, or of one of its versions."""
@@ -293,7 +278,7 @@ class TrainingService:
     def list_operations(self, call: VertexCall) -> Document:
         """The operations of a resource, or of a place, the newest first."""
         own = self._operations.below(call.name.rpartition("/operations")[0])
-        return list_page(call, "operations", lambda _size, _token: (own, ""))
+        return list_all(call, own)
 
     def end_operation(self, call: VertexCall) -> Document:
         """Cancel an operation, or forget it: it has ended already."""

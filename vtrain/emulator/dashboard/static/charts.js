@@ -4,7 +4,8 @@
 function drawCharts(part) {
   for (const place of part.querySelectorAll("[data-figure]")) {
     const {data, layout} = JSON.parse(place.dataset.figure), font = {color: getComputedStyle(place).color};
-    const clear = {paper_bgcolor: "transparent", plot_bgcolor: "transparent", font};
+    const modebar = {bgcolor: "transparent", color: "gray", activecolor: font.color};
+    const clear = {paper_bgcolor: "transparent", plot_bgcolor: "transparent", font, modebar};
     const options = {responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: ""};
     place.textContent = "";
     Plotly.newPlot(place, data, {...layout, ...clear}, options).catch((error) => {
