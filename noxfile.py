@@ -83,9 +83,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types, strictly."""
+    """Types, strictly; and that each name is there which a test takes from a module."""
     _install(session, ".[test,emulator]", "mypy>=1.15", "types-PyYAML")
     session.run("mypy", "--strict", "vtrain")
+    session.run("mypy", "--config-file", "tests/mypy.ini", "tests")
 
 
 @nox.session

@@ -49,7 +49,9 @@ def test_the_runtime_names_no_program_of_an_upper_layer() -> None:
     found = []
     for path in sorted(runtime.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+                continue
+            text = node.value
             is_other = re.search(r"\w\.py$", text) and Path(text).name not in own
             if is_other or re.fullmatch(r"vtrain\.(?!runtime\b)[\w.]+", text):
                 found.append(f"{path}:{node.lineno}: {text}")

@@ -60,14 +60,15 @@ class _Engine(BaseHTTPRequestHandler):
 @contextmanager
 def slow_engine() -> Iterator[str]:
     """The address of an engine that never answers what is told about sizes."""
-    handler = type("Handler", (_Engine,), {"asked": Event(), "over": Event()})
+    over = Event()
+    handler = type("Handler", (_Engine,), {"asked": Event(), "over": over})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         serving = Thread(target=server.serve_forever, args=(0.01,))
         serving.start()
         try:
             yield f"tcp://127.0.0.1:{server.server_address[1]}"
         finally:
-            handler.over.set()
+            over.set()
             server.shutdown()
             serving.join()
 

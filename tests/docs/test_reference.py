@@ -96,7 +96,7 @@ def test_every_key_of_pyproject_is_documented_and_no_other() -> None:
 
 def exit_code_rows() -> list[str]:
     """The table's rows, from the classes: one per code, its meaning that of the class that names it."""
-    classes = [errors.VtrainError, *_children(errors.VtrainError)]
+    classes: list[type[errors.VtrainError]] = [errors.VtrainError, *_children(errors.VtrainError)]
     meanings = {cls.exit_code: cls.meaning for cls in reversed(classes)}
     return [f"| {code} | {meaning} |" for code, meaning in sorted(meanings.items())]
 

@@ -25,7 +25,6 @@ from vtrain.flags.resource_config import (
     resource_pool_document,
     unused_keys,
 )
-from vtrain.flags.resource_fields import read_labels
 from vtrain.flags.secrets import split_env
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import WorkerPoolSpec
@@ -49,7 +48,7 @@ LISTS = st.text("^;,:=a 1", max_size=16)
         lambda text: grammar.split_dict(text, "--a"),
         lambda text: split_env([text]),
         lambda text: grammar.join_dicts([text, text], "--a"),
-        lambda text: read_labels([text]),
+        lambda text: grammar.labels([text], "--labels"),
         lambda text: parse_pools([text]),
         lambda text: parse_resource_pools([text]),
         lambda text: parse_resource_pools([f"replica-count={text}"]),
@@ -159,7 +158,7 @@ def test_resource_pools_are_what_the_api_takes_or_refused(pools: list[dict[str, 
 def test_labels_are_what_the_service_takes_or_refused(labels: dict[str, str]) -> None:
     text = grammar.join_items([f"{key}={value}" for key, value in labels.items()])
     try:
-        read = read_labels([text])
+        read = grammar.labels([text], "--labels")
     except UsageError as refusal:
         assert refusal.message.startswith("--labels: ")
         return

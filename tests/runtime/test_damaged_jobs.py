@@ -351,6 +351,7 @@ def test_a_supervisor_can_be_made_whatever_its_files_are(submitted: Submitted) -
     for suffix in (".log", ".idx"):
         folder(submitted.folder.logs / f"service.0{suffix}")
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    assert isinstance(submitted.backend, LocalBackend)
     store = submitted.backend._open_store()
     supervisor = JobSupervisor(
         submitted.folder, store, submitted.lock, SUPERVISE, launcher=Sleeping(), prepare=PREPARE

@@ -116,7 +116,8 @@ def test_a_trainer_whose_package_is_damaged_at_its_head(
     home, told = tmp_path / "home", list[str]()
     settings = BackendSettings(home=home, project="local", region="us-central1")
     backend = open_backend("process", settings)
-    place = Place(home=home, buckets=LocalBuckets(home), staging_bucket=bucket)
+    buckets = LocalBuckets(home)
+    place = Place(home=home, buckets=buckets, staging_bucket=bucket)
     document = {
         "displayName": "d",
         "jobSpec": {"workerPoolSpecs": [{"replicaCount": 1, "pythonPackageSpec": {}}]},
@@ -129,7 +130,7 @@ def test_a_trainer_whose_package_is_damaged_at_its_head(
     package = planned().package
     assert isinstance(package, SdistPlan)
     (uri,) = package_and_stage(package, place, told.append)
-    path, steps = place.buckets.local_path(uri), planned().plan.steps
+    path, steps = buckets.local_path(uri), planned().plan.steps
     whole = path.read_bytes()
     assert steps[0].startswith("Would install the trainer and its requirements in /")
     for damage in HEADS.values():

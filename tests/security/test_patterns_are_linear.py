@@ -14,7 +14,7 @@ from vtrain.containers.build import base_images
 from vtrain.containers.image_names import default_repository, read_image_name
 from vtrain.errors import VtrainError
 from vtrain.failure import hint
-from vtrain.flags.resource_fields import check_account
+from vtrain.flags.grammar import account as read_account
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.output.expressions import parse_filter
@@ -61,8 +61,8 @@ CALLS: dict[str, tuple[Callable[[str], object], str]] = {
     "a URL's fragments": (refused(lambda text: _named_url(text, "r")), "https://a/" + "#" * N),
     "a URL's versions": (refused(lambda text: _named_url(text, "r")), "https://a/" + "a-1" * N),
     "a URL's name": (refused(lambda text: _named_url(text, "r")), "https://a/" + "a" * N + ".whl"),
-    "an account": (refused(check_account), "a@" + "." * N + "\n"),
-    "an account of accounts": (refused(check_account), "a@" * N),
+    "an account": (refused(lambda text: read_account(text, "--service-account")), "a@" + "." * N + "\n"),
+    "an account of accounts": (refused(lambda text: read_account(text, "--service-account")), "a@" * N),
     "a number": (refused(labelled), "1" * N + "x"),
     "YAML's numbers": (lambda text: list(dump_yaml({"a": text})), "1" * N + "x"),
     "YAML's words": (lambda text: list(dump_yaml({"a": text})), "a: " * N),
@@ -141,7 +141,7 @@ def test_the_distribution_of_a_url(url: str, name: str) -> None:
 )
 def test_accounts(account: str, good: bool) -> None:
     try:
-        check_account(account)
+        read_account(account, "--service-account")
     except VtrainError:
         assert not good
     else:

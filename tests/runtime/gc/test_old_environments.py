@@ -8,6 +8,7 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
     for _ in range(100):
         folder = made(home, "packages/contested")
         with ThreadPoolExecutor(2) as crew:
-            acts = [
+            acts: list[partial[Any]] = [
                 partial(claim, folder),
                 partial(withdraw, folder, last_claimed(folder)),
             ]
