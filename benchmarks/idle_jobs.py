@@ -17,7 +17,7 @@ from measure import judge, scene, until
 
 MEGABYTES = 20
 TRAINER = "import signal\nprint('idle', flush=True)\nsignal.pause()\n"
-PROGRAMS = {"supervisor": "backends/supervise.py", "shim": "runtime/shim.py"}
+PROGRAMS = {"supervisor": "backends/supervise.py", "shim": "runtime/process/shim.py"}
 
 
 def main() -> int:

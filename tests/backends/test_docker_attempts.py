@@ -273,7 +273,7 @@ def test_a_container_that_ends_slowly_is_not_asked_at_every_look(
 
 def test_the_journal_of_a_replica_keeps_its_attempts_apart(tmp_path: Path) -> None:
     from vtrain.backends.docker.container_log import Transcript
-    from vtrain.runtime.journal import segment_numbers
+    from vtrain.runtime.process.journal import segment_numbers
 
     base = str(tmp_path / PRIMARY)
     for attempt in (0, 1, 2):

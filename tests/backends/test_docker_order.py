@@ -14,7 +14,7 @@ from vtrain.containers.address import EngineAddress
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.folder import JobFolder, ReplicaExit, write_struct
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.service_log import ServiceLog
+from vtrain.runtime.log.service_log import ServiceLog
 
 ENGINE = EngineAddress(host="unix:///run/engine.sock", origin="DOCKER_HOST")
 OPTIONS = ReplicaOptions(memory_bytes=2**30, mounts=(Mount(source="/data", target="/data"),))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from vtrain.backends.docker.container_log import Transcript
 from vtrain.containers.streams import Piece
 from vtrain.messages.log import LogQuery
-from vtrain.runtime.log_reader import read_logs
+from vtrain.runtime.log.log_reader import read_logs
 
 SECOND = 10**9
 

@@ -10,7 +10,7 @@ import pytest
 
 from vtrain.backends.process import process_launcher
 from vtrain.backends.process.process_launcher import HOST, LOWEST_PORT, free_ports
-from vtrain.runtime.process_tree import LINUX
+from vtrain.runtime.process.process_tree import LINUX
 
 
 @pytest.mark.skipif(not LINUX, reason="reads Linux's range of ports")

@@ -33,12 +33,12 @@ from vtrain.backends.process.process_launcher import ProcessLauncher
 from vtrain.messages import states
 from vtrain.messages.custom_job import Scheduling
 from vtrain.privacy import make_private
-from vtrain.runtime.cgroup import find_groups
 from vtrain.runtime.folder import JobFolder, LeftProcess, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.job_order import ReplicaOrder
+from vtrain.runtime.log.service_log import ServiceLog
 from vtrain.runtime.orphans import kill_orphans
-from vtrain.runtime.process_tree import identify, is_alive, signal_all
-from vtrain.runtime.service_log import ServiceLog
+from vtrain.runtime.process.cgroup import find_groups
+from vtrain.runtime.process.process_tree import identify, is_alive, signal_all
 from vtrain.testing.script import Script, script_job
 
 REMOVING = """

@@ -17,9 +17,9 @@ from vtrain.backends.process.process_world import mentions_buckets, refusal
 from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
-from vtrain.runtime import bucket_mount
 from vtrain.runtime.folder import read_struct
 from vtrain.runtime.job_order import ReplicaOrder
+from vtrain.runtime.process import bucket_mount
 
 ROOT = Path(vtrain.__file__).parent.parent
 

@@ -15,7 +15,7 @@ from vtrain.backends.local import LocalBackend
 from vtrain.backends.programs import SUPERVISE
 from vtrain.messages import states
 from vtrain.runtime import supervisor_process
-from vtrain.runtime.process_tree import identify, is_alive
+from vtrain.runtime.process.process_tree import identify, is_alive
 from vtrain.runtime.supervisor_process import (
     Standby,
     dismiss_standby,

@@ -13,7 +13,7 @@ from victims import kill_shim, kill_supervisor, replicas, until_running
 
 from vtrain.messages import states
 from vtrain.messages.log import LogEntry, LogQuery
-from vtrain.runtime.journal import segment_numbers
+from vtrain.runtime.process.journal import segment_numbers
 from vtrain.runtime.recovery import RESTARTS_PER_REPLICA
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]

@@ -10,7 +10,7 @@ import pytest
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry
 from vtrain.output.console import Console
 from vtrain.output.terminal_log import TerminalSink, last_frame, short_task
-from vtrain.runtime.service_log import ALL_JOBS
+from vtrain.runtime.log.service_log import ALL_JOBS
 
 SECOND = 1_000_000_000
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from vtrain.backends.docker.container_log import Transcript
 from vtrain.containers.streams import Piece, PieceReader
 from vtrain.messages.log import LogQuery
-from vtrain.runtime.journal import STDERR, STDOUT, segment_numbers
-from vtrain.runtime.log_reader import read_logs
+from vtrain.runtime.log.log_reader import read_logs
+from vtrain.runtime.process.journal import STDERR, STDOUT, segment_numbers
 
 MILLISECOND = 10**6
 STREAMS = {STDOUT: "stdout", STDERR: "stderr"}

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import vtrain
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
-from vtrain.runtime.journal import RECORD, STDERR, STDOUT, JournalWriter, segment_numbers
-from vtrain.runtime.log_reader import read_logs
+from vtrain.runtime.log.log_reader import read_logs
+from vtrain.runtime.process.journal import RECORD, STDERR, STDOUT, JournalWriter, segment_numbers
 
 TASKS = ("workerpool0-0", "workerpool1-10")
 STREAMS = {STDOUT: "stdout", STDERR: "stderr"}
@@ -34,7 +34,7 @@ LINES = 10_000
 ROOT = Path(vtrain.__file__).parent.parent
 NUMBERS = f"""
 import sys
-from vtrain.runtime.journal import STDOUT, JournalWriter
+from vtrain.runtime.process.journal import STDOUT, JournalWriter
 writer = JournalWriter(sys.argv[1])
 for number in range({LINES}):
     writer.write(b"line ", STDOUT)

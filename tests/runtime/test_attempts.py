@@ -18,11 +18,11 @@ from vtrain.messages.custom_job import CustomJob, Scheduling
 from vtrain.privacy import make_private
 from vtrain.runtime import attempts as attempts_module
 from vtrain.runtime.attempts import Attempts
-from vtrain.runtime.boot import boot_id, boot_seconds
 from vtrain.runtime.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.history import History, Preempted, read_history, write_history
 from vtrain.runtime.job_order import SimulatedPreemption
 from vtrain.runtime.locks import hold_lock
+from vtrain.runtime.process.boot import boot_id, boot_seconds
 from vtrain.runtime.recovery import Action, Cause
 from vtrain.testing.script import Script, script_job
 

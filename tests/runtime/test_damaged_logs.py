@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtrain.messages.log import LogEntry, LogQuery
-from vtrain.runtime import journal as journal_module
-from vtrain.runtime.journal import (
+from vtrain.runtime.log.log_reader import read_logs, read_tail
+from vtrain.runtime.log.segments import newest_records
+from vtrain.runtime.process import journal as journal_module
+from vtrain.runtime.process.journal import (
     INDEX_SUFFIX,
     RAW_SUFFIX,
     RECORD,
@@ -27,8 +29,6 @@ from vtrain.runtime.journal import (
     pack_record,
     segment_numbers,
 )
-from vtrain.runtime.log_reader import read_logs, read_tail
-from vtrain.runtime.segments import newest_records
 
 TASK = "workerpool0-0"
 PAGES = 10_000

@@ -20,9 +20,9 @@ from vtrain.backends.docker.container_log import Transcript
 from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
-from vtrain.runtime.journal import RECORD, STDERR, STDOUT, JournalWriter
-from vtrain.runtime.log_reader import read_logs, read_tail
-from vtrain.runtime.segments import newest_records
+from vtrain.runtime.log.log_reader import read_logs, read_tail
+from vtrain.runtime.log.segments import newest_records
+from vtrain.runtime.process.journal import RECORD, STDERR, STDOUT, JournalWriter
 from vtrain.times import NANOSECONDS
 
 

@@ -18,8 +18,8 @@ from vtrain.errors import ConfigError
 from vtrain.messages import states
 from vtrain.messages.log import LogEntry, LogQuery
 from vtrain.runtime.folder import JobFolder, write_struct
-from vtrain.runtime.journal import STDOUT, JournalWriter
-from vtrain.runtime.log_reader import ChildLogs, read_logs
+from vtrain.runtime.log.log_reader import ChildLogs, read_logs
+from vtrain.runtime.process.journal import STDOUT, JournalWriter
 
 REPLICAS = 320
 ROUNDS = 3

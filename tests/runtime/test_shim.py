@@ -21,18 +21,18 @@ from privileges import NOBODY, program_of_root, shim_as_nobody
 
 import vtrain
 from vtrain.messages.log import LogQuery
-from vtrain.runtime.boot import boot_id
-from vtrain.runtime.cgroup import find_groups, make_group
 from vtrain.runtime.folder import LeftProcess, ReplicaExit, ReplicaFolder
 from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
-from vtrain.runtime.journal import STDOUT
 from vtrain.runtime.locks import hold_lock, lock_holder
-from vtrain.runtime.log_reader import read_logs
+from vtrain.runtime.log.log_reader import read_logs
 from vtrain.runtime.orphans import LISTED, end_all, find_processes, kill_orphans, salvage
-from vtrain.runtime.process_tree import Process, identify, is_alive, read_stat
+from vtrain.runtime.process.boot import boot_id
+from vtrain.runtime.process.cgroup import find_groups, make_group
+from vtrain.runtime.process.journal import STDOUT
+from vtrain.runtime.process.process_tree import Process, identify, is_alive, read_stat
 
 PATIENCE_SECONDS = 60.0
-SHIM = Path(vtrain.__file__).parent / "runtime" / "shim.py"
+SHIM = Path(vtrain.__file__).parent / "runtime" / "process" / "shim.py"
 
 
 class Case:

@@ -184,7 +184,7 @@ class LocalBackend:
         record = self._existing_store(query.name).get(query.name)
         trouble = self._adopt_if_possible(record)
         with storage_errors(self._home):
-            from vtrain.runtime.log_reader import lost_log, read_logs
+            from vtrain.runtime.log.log_reader import lost_log, read_logs
             from vtrain.runtime.pipelines.task_record import task_logs
             from vtrain.runtime.tuning.trial_record import trial_logs
 
@@ -297,10 +297,10 @@ class LocalBackend:
 
     def _order(self, plan: Plan, name: ResourceName) -> tuple[Job, JobOrder]:
         """The job under its name, and the order to run it."""
-        from vtrain.runtime.boot import boot_id
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.enrolment import pending
         from vtrain.runtime.inheritance import inherited_environment
+        from vtrain.runtime.process.boot import boot_id
 
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))

@@ -18,7 +18,7 @@ from vtrain.output.colours import Role, has_colours, paint
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import valid_utf8
 from vtrain.output.terminal import colour_prefix, for_terminal, on_one_line
-from vtrain.runtime.service_log import ALL_JOBS, JOB_FAILED
+from vtrain.runtime.log.service_log import ALL_JOBS, JOB_FAILED
 from vtrain.times import NANOSECONDS
 
 SERVICE = "service"

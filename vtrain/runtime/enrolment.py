@@ -25,7 +25,7 @@ from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import keep_credentials, with_own_copy
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.locks import closed_on_error, hold_lock, lock_holder
-from vtrain.runtime.service_log import ServiceLog
+from vtrain.runtime.log.service_log import ServiceLog
 from vtrain.runtime.store import Record, Store
 from vtrain.runtime.supervisor_process import SUPERVISOR_LOG
 from vtrain.runtime.working_folder import keep_files

@@ -15,7 +15,7 @@ import msgspec
 from vtrain.atomic import UNPUBLISHED, clear, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.journal import RAW_SUFFIX, segment_numbers
+from vtrain.runtime.process.journal import RAW_SUFFIX, segment_numbers
 
 S = TypeVar("S")
 

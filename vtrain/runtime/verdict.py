@@ -14,7 +14,7 @@ from vtrain.failure import NamedBy, Traceback, hint, last_traceback, missing_mod
 from vtrain.messages.base import Status
 from vtrain.runtime.folder import FOLDER_REMOVED, LOST, UNREADABLE_EXIT, JobFolder, ReplicaExit, ReplicaFolder
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.journal import STDERR, STDOUT
+from vtrain.runtime.process.journal import STDERR, STDOUT
 from vtrain.sizes import size_in_words
 
 CANCELLED_CODE = 1
@@ -143,8 +143,8 @@ def _last_words(folder: JobFolder, attempt: ReplicaFolder) -> tuple[str, Traceba
 
     On a terminal stderr is stdout, and programs colour what they write there.
     """
-    from vtrain.runtime.log_reader import read_tail  # most jobs end without
-    from vtrain.runtime.log_text import without_escapes
+    from vtrain.runtime.log.log_reader import read_tail  # most jobs end without
+    from vtrain.runtime.log.log_text import without_escapes
 
     errors, output = (
         _SGR.sub("", read_tail(folder.logs, attempt.name, stream, TAIL_BYTES, attempt.attempt))

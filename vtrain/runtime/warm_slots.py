@@ -31,12 +31,12 @@ from vtrain.runtime.folder import ReplicaFolder
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import WarmSlot
 from vtrain.runtime.locks import hold_lock, lock_holder
-from vtrain.runtime.preloader import REQUEST_SECONDS, TOLD, WANTED
-from vtrain.runtime.process_tree import LINUX, identify, signal_all
+from vtrain.runtime.process.preloader import REQUEST_SECONDS, TOLD, WANTED
+from vtrain.runtime.process.process_tree import LINUX, identify, signal_all
 from vtrain.runtime.spawning import spawn_holding
 
 END_SECONDS = 5.0
-PRELOADER = Path(__file__).with_name("preloader.py")
+PRELOADER = Path(__file__).parent / "process" / "preloader.py"
 OF_ONE_JOB = frozenset(
     "CLUSTER_SPEC TF_CONFIG MASTER_ADDR MASTER_PORT RANK WORLD_SIZE TMPDIR CLOUDSDK_CONFIG "
     "GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK STORAGE_EMULATOR_HOST "

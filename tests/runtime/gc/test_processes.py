@@ -14,16 +14,16 @@ import pytest
 
 import vtrain
 from vtrain.privacy import make_private
-from vtrain.runtime.cgroup import find_groups, make_group
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.gc.candidate import Candidate, Search
 from vtrain.runtime.gc.jobs import orphaned_cgroups, orphaned_processes
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED
-from vtrain.runtime.process_tree import identify, is_alive, snapshot
+from vtrain.runtime.process.cgroup import find_groups, make_group
+from vtrain.runtime.process.process_tree import identify, is_alive, snapshot
 
-SHIM = Path(vtrain.__file__).parent / "runtime" / "shim.py"
+SHIM = Path(vtrain.__file__).parent / "runtime" / "process" / "shim.py"
 DAEMON = """
 import os, sys, time
 if os.fork() == 0:

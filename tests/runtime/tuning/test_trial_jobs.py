@@ -19,7 +19,7 @@ from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.runtime import supervisor_process
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.service_log import ServiceLog
+from vtrain.runtime.log.service_log import ServiceLog
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import start_supervisor
 from vtrain.runtime.tuning.trial_jobs import TrialJobs

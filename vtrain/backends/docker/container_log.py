@@ -20,8 +20,8 @@ from vtrain.containers.engine import engine_errors
 from vtrain.containers.streams import BUSY_PAUSE_SECONDS, READ_BYTES, Piece
 from vtrain.errors import EngineError
 from vtrain.runtime.job_order import LentTerminal
-from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
-from vtrain.runtime.segments import newest_records
+from vtrain.runtime.log.segments import newest_records
+from vtrain.runtime.process.journal import STDERR, STDOUT, JournalWriter
 
 BLOCK_NS = 10_000_000
 """Pieces this far apart go into blocks of their own, which have one time each."""

@@ -22,7 +22,7 @@ from vtrain.containers.exec_session import DETACH_KEYS
 from vtrain.errors import EngineError
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder, LentTerminal
-from vtrain.runtime.trainer_terminal import WindowMessages
+from vtrain.runtime.process.trainer_terminal import WindowMessages
 
 END_OF_INPUT = b"\x04"
 END_OF_INPUT_SECONDS = 1.0

@@ -35,7 +35,7 @@ from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launcher import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
-from vtrain.runtime.process_tree import Process, identify, is_alive, signal_all
+from vtrain.runtime.process.process_tree import Process, identify, is_alive, signal_all
 from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS, ReplicaId, replica_ids
 from vtrain.runtime.spawning import spawn_holding
@@ -121,7 +121,7 @@ class ProcessLauncher:
 
             child = start_warm(replica, slot, lock)
         if child is None:
-            shim = Path(__file__).parents[2] / "runtime" / "shim.py"
+            shim = Path(__file__).parents[2] / "runtime" / "process" / "shim.py"
             # Isolated and without site-packages: it starts sooner, and PYTHONPATH does not reach it.
             argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
             child = spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")

@@ -79,7 +79,7 @@ def bucket_notices(spec: CustomJobSpec) -> tuple[str, ...]:
 
 def refusal() -> str:
     """The reason why processes of this machine cannot be shown /gcs; empty where they can."""
-    program = Path(__file__).parents[2] / "runtime" / "bucket_mount.py"
+    program = Path(__file__).parents[2] / "runtime" / "process" / "bucket_mount.py"
     argv = [sys.executable, "-I", "-S", str(program)]
     try:
         tried = subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True)

@@ -12,7 +12,7 @@ from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, require_struc
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.locks import lock_holder
-from vtrain.runtime.process_tree import LINUX, offspring
+from vtrain.runtime.process.process_tree import LINUX, offspring
 
 TERMINAL_VARIABLES = ("TERM", "COLORTERM", "LS_COLORS")
 """Variables of the caller's terminal, which the replica's environment does not have."""
@@ -77,7 +77,7 @@ class RunningProcess:
         folder, place = self._order.gcs, str(self._folder.work)
         if not folder:
             return None
-        from vtrain.runtime.bucket_mount import show_buckets
+        from vtrain.runtime.process.bucket_mount import show_buckets
 
         def enter() -> None:
             show_buckets(folder)

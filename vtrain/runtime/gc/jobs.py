@@ -11,7 +11,6 @@ from pathlib import Path
 from vtrain.atomic import remove_folder
 from vtrain.errors import ConflictError, StorageError
 from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
-from vtrain.runtime.cgroup import find_groups, remove_group
 from vtrain.runtime.database import has_store
 from vtrain.runtime.folder import JobFolder, group_prefix
 from vtrain.runtime.gc.candidate import (
@@ -26,7 +25,8 @@ from vtrain.runtime.gc.living import job_document, living_jobs
 from vtrain.runtime.home import Home
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import LISTED, find_processes
-from vtrain.runtime.process_tree import Process, signal_all
+from vtrain.runtime.process.cgroup import find_groups, remove_group
+from vtrain.runtime.process.process_tree import Process, signal_all
 from vtrain.runtime.store import Record, Store, delete_job
 from vtrain.times import from_epoch
 

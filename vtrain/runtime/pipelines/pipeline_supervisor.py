@@ -25,7 +25,6 @@ from vtrain.messages.training_task import (
 )
 from vtrain.rooted import Root
 from vtrain.runtime import verdict
-from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import lacks_room
@@ -34,12 +33,13 @@ from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.history import MODEL_FIELD, stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import DataPart, JobOrder
+from vtrain.runtime.log.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.pipelines.dataset import find_dataset, remove_split, split_dataset
 from vtrain.runtime.pipelines.records import BadDatasetError
 from vtrain.runtime.pipelines.task_record import TASK_FILE, TaskRecord
+from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
-from vtrain.runtime.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.serving.artifacts import files_of
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervision.base import Decision

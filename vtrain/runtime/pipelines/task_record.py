@@ -8,7 +8,7 @@ import msgspec
 
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct
 from vtrain.runtime.job_order import DataPart
-from vtrain.runtime.log_reader import ChildLogs
+from vtrain.runtime.log.log_reader import ChildLogs
 from vtrain.runtime.tuning.trial_record import trial_logs
 
 TASK_FILE = "task.json"

@@ -25,7 +25,7 @@ from vtrain.messages.model import Model, ModelContainerSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 from vtrain.program_output import reason
 from vtrain.retry import wait_until
-from vtrain.runtime.process_tree import LINUX
+from vtrain.runtime.process.process_tree import LINUX
 from vtrain.runtime.replica.vertex_view import expand_env, expand_words
 
 Address = int | Path

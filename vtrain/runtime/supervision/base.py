@@ -29,7 +29,6 @@ from vtrain.messages.resources import collection_of
 from vtrain.messages.secrets import masked_document
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.runtime import verdict
-from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import attend
 from vtrain.runtime.child_jobs import wake_parent
 from vtrain.runtime.database import lacks_room
@@ -37,7 +36,8 @@ from vtrain.runtime.file_limit import allow_files
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.history import PARENT_FIELD, stored_job
 from vtrain.runtime.locks import still_holds
-from vtrain.runtime.service_log import LAST_WORDS, ServiceLog
+from vtrain.runtime.log.service_log import LAST_WORDS, ServiceLog
+from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import dismiss_standby, reap, start_supervisor
 from vtrain.times import timestamp

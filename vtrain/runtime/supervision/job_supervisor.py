@@ -15,15 +15,15 @@ from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime import verdict, working_folder
 from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
-from vtrain.runtime.boot import boot_seconds
 from vtrain.runtime.capacity.leases import Waiting
 from vtrain.runtime.capacity.queue import admit, attend, release
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.history import FIELD, replica_records
 from vtrain.runtime.inheritance import drop_credentials
 from vtrain.runtime.launcher import Launcher, PrepareFailed
+from vtrain.runtime.log.service_log import RUNNING, TEARING_DOWN, TORN_DOWN
+from vtrain.runtime.process.boot import boot_seconds
 from vtrain.runtime.recovery import Action, Cause
-from vtrain.runtime.service_log import RUNNING, TEARING_DOWN, TORN_DOWN
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervision.base import POLL_SECONDS, Decision, NotNeeded, Supervisor
 from vtrain.runtime.supervision.provisioning import Provisioning, ordered_replicas

@@ -16,10 +16,10 @@ from vtrain.retry import retry, steady, wait_until
 from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import PREPARATION, Launcher, Preparation, PrepareFailed, Runtime
-from vtrain.runtime.process_tree import signal_all
+from vtrain.runtime.log.service_log import PREPARING, STARTING, ServiceLog
+from vtrain.runtime.process.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.runtime.replica.vertex_view import replica_ids
-from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.spawning import spawn_holding
 from vtrain.runtime.supervisor_process import SUPERVISOR_LOG
 from vtrain.runtime.working_folder import fill

@@ -14,7 +14,7 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import STUDY_FIELD
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import StudyPart
-from vtrain.runtime.service_log import RUNNING
+from vtrain.runtime.log.service_log import RUNNING
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervision.base import Decision
 from vtrain.runtime.supervision.parent_supervisor import ParentSupervisor

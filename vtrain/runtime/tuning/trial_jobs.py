@@ -12,15 +12,15 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Measurement, StudySpec, Trial
 from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL
 from vtrain.runtime.adoption import Start
-from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
+from vtrain.runtime.log.service_log import ServiceLog
+from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.replica.vertex_view import trial_spec
-from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import new_job_id
 from vtrain.runtime.tuning.metric_file import MetricFile

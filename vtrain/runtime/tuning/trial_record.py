@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
 from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, require_struct, write_struct
-from vtrain.runtime.log_reader import ChildLogs
+from vtrain.runtime.log.log_reader import ChildLogs
 from vtrain.runtime.tuning.metric_file import RECENT
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
 

@@ -19,9 +19,9 @@ import msgspec
 from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
 from vtrain.runtime.folder import SERVICE, JobFolder
-from vtrain.runtime.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
-from vtrain.runtime.journal_reader import JournalReader, Place
-from vtrain.runtime.segments import JournalFiles, Segment, list_segments
+from vtrain.runtime.log.journal_reader import JournalReader, Place
+from vtrain.runtime.log.segments import JournalFiles, Segment, list_segments
+from vtrain.runtime.process.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
 
 ENTRY_BYTES = 64
 """How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""

@@ -6,7 +6,7 @@ import pwd
 
 from vtrain.messages import states
 from vtrain.runtime.folder import SERVICE, JobFolder, LeftProcess, ReplicaFolder
-from vtrain.runtime.journal import SERVICE_WORDS, STDERR, STDOUT, JournalWriter
+from vtrain.runtime.process.journal import SERVICE_WORDS, STDERR, STDOUT, JournalWriter
 from vtrain.times import from_epoch
 
 PREPARING = (

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
-from vtrain.runtime.journal import MAX_ATTEMPT, RAW_SUFFIX, SERVICE_WORDS, STDERR, STDOUT, is_sound
-from vtrain.runtime.log_text import message_of, parts, severity_of, split_objects
-from vtrain.runtime.segments import Block, JournalFiles, Segment, Spot
+from vtrain.runtime.log.log_text import message_of, parts, severity_of, split_objects
+from vtrain.runtime.log.segments import Block, JournalFiles, Segment, Spot
+from vtrain.runtime.process.journal import MAX_ATTEMPT, RAW_SUFFIX, SERVICE_WORDS, STDERR, STDOUT, is_sound
 
 _STREAMS = {STDOUT: "stdout", STDERR: "stderr", SERVICE_WORDS: "service"}
 _SEVERITY = {STDOUT: "INFO", STDERR: "ERROR", SERVICE_WORDS: "INFO"}

@@ -25,11 +25,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vtrain.runtime.boot import boot_id
-    from vtrain.runtime.cgroup import join_group, kill_group, make_group, members, remove_group
-    from vtrain.runtime.exit_report import ExitReport, remove_file, write_json
-    from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
-    from vtrain.runtime.process_tree import (
+    from vtrain.runtime.process.boot import boot_id
+    from vtrain.runtime.process.cgroup import join_group, kill_group, make_group, members, remove_group
+    from vtrain.runtime.process.exit_report import ExitReport, remove_file, write_json
+    from vtrain.runtime.process.journal import STDERR, STDOUT, JournalWriter
+    from vtrain.runtime.process.process_tree import (
         LINUX,
         PR_SET_PDEATHSIG,
         Process,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         set_process_control,
         signal_all,
     )
-    from vtrain.runtime.trainer_terminal import TrainerTerminal
+    from vtrain.runtime.process.trainer_terminal import TrainerTerminal
 else:  # alone, without the package: importing vtrain would take its dependencies along
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from boot import boot_id
@@ -415,7 +415,7 @@ def open_terminal(spec: dict) -> TrainerTerminal:  # type: ignore[type-arg]
 def show_buckets_of(folder: str) -> None:
     """Mount /gcs for this process. Imported only for a replica that wants it."""
     if TYPE_CHECKING:
-        from vtrain.runtime.bucket_mount import show_buckets
+        from vtrain.runtime.process.bucket_mount import show_buckets
     else:
         from bucket_mount import show_buckets
     show_buckets(folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.runtime.journal import (
+from vtrain.runtime.process.journal import (
     AFTER_DAMAGE,
     HEAD,
     INDEX_SUFFIX,
