@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from vtrain import submission
+from vtrain.backends.docker import garbage
 from vtrain.backends.local import LocalBackend
+from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
+from vtrain.privacy import home_label
 from vtrain.runtime import enrolment
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.gc import candidate
@@ -134,3 +137,26 @@ def test_without_the_hour_of_grace_a_create_would_lose_what_it_needs(
     assert len(packages) == 2 and len(folders) == 1
     assert ended.code == 1
     assert vtrain("custom-jobs", "list", "--format=value(name)").out == ""
+
+
+@pytest.mark.docker
+def test_the_network_of_a_job_that_begins_during_the_search_stays(
+    docker_engine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search asks for the living jobs last: what it has listed by then is of one of them, or of none."""
+    labels = {JOB_LABEL: "j-of-a-test", HOME_LABEL: home_label(tmp_path)}
+    asked = garbage.living_jobs
+    made: list[str] = []
+
+    def job_begins(home: Path) -> Any:
+        living = asked(home)
+        made.append(docker_engine.client.create_network("vtrain-gc-beside-create", labels=labels)["Id"])
+        return living
+
+    monkeypatch.setattr(garbage, "living_jobs", job_begins)
+    try:
+        found = [*garbage.orphans(docker_engine, Search(home=tmp_path, older_than=0.0, now=time.time()))]
+    finally:
+        for network in made:
+            docker_engine.client.remove_network(network)
+    assert made and not found

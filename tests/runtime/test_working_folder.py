@@ -171,7 +171,7 @@ def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
     )
     ended = run_bound([sys.executable, "-c", program, str(attempt.root)])
     (attempt.work / "closed").chmod(0o700)
-    assert (ended.stdout.rpartition(" ")[2], ended.stderr) == ("(closed)\n", "")
+    assert (ended.stdout.rpartition(" ")[2], ended.stderr) == ("(closed/)\n", "")
 
 
 def test_no_more_is_counted_than_anybody_reads(tmp_path: Path) -> None:

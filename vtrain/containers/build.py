@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -298,8 +299,16 @@ def write_archive(files: Iterable[ContextFile], archive: BinaryIO) -> None:
                     source.seek(0)
                     tar.addfile(info, source)
             except OSError as error:
-                place = file.name if isinstance(content, bytes) else content
-                raise ImageError(
-                    f"The image cannot be built: {place} cannot be read ({error.strerror or error}).",
-                    hint="Make it readable, or leave it out with an ignore file.",
-                ) from error
+                raise _not_archived(content if isinstance(content, Path) else file.name, error) from error
+
+
+def _not_archived(file: Path | str, error: OSError) -> ImageError:
+    if error.errno is None:  # tarfile says so of a file that ends before its size
+        fault, hint = f"{file} became shorter while it was read", "Build again when nothing writes to it."
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        fault = f"{tempfile.gettempdir()} has no room for a copy of its files"
+        hint = "Free some space there, or set TMPDIR to another folder."
+    else:
+        fault = f"{file} cannot be read ({error.strerror})"
+        hint = "Make it readable, or leave it out with an ignore file."
+    return ImageError(f"The image cannot be built: {fault}.", hint=hint)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from vtrain.errors import TerminatedBySignal
@@ -20,7 +21,8 @@ def run_in_foreground(argv: Sequence[str], **options: Any) -> int:
     previous = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     child: subprocess.Popen[bytes] | None = None
     try:
-        child = subprocess.Popen(argv, **options)
+        with _later(signal.SIGTERM, signal.SIGHUP):
+            child = subprocess.Popen(argv, **options)
         code = child.wait()
     except TerminatedBySignal:
         if child is not None:
@@ -29,3 +31,20 @@ def run_in_foreground(argv: Sequence[str], **options: Any) -> int:
     finally:
         signal.signal(signal.SIGINT, previous)
     return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _later(*numbers: signal.Signals) -> Iterator[None]:
+    """A block after which signals are handled that came meanwhile: in it a child would be lost."""
+    came: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    kept = [number for number, handler in handlers.items() if callable(handler)]
+    for number in kept:
+        signal.signal(number, lambda received, _frame: came.append(received))
+    try:
+        yield
+    finally:
+        for number in kept:
+            signal.signal(number, handlers[number])
+        for received in came:
+            signal.raise_signal(received)

@@ -134,16 +134,25 @@ def _write(content: IO[bytes], path: Path, *, executable: bool) -> None:
 
 
 def _new_files(work: Path, packed: set[str]) -> Iterator[str]:
-    """The files below a folder that were not packed, and folders that may not be read; follows no link.
+    """The files below a folder that were not packed; follows no link.
 
-    Files that Python compiled do not count.
+    Files that Python compiled do not count. A folder that may not be read is named itself, with a slash.
     """
-    for folder, folders, names in os.walk(work):
-        below = (Path(folder, name) for name in folders)
-        names += (path.name for path in below if path.is_symlink() or not os.access(path, os.R_OK))
-        folders[:] = sorted(name for name in folders if name != BYTECODE)
-        paths = (os.path.relpath(Path(folder, name), work) for name in sorted(names))
-        yield from (path for path in paths if path not in packed)
+    folders = [work]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            yield f"{os.path.relpath(folder, work)}/"
+            continue
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                path = os.path.relpath(entry.path, work)
+                if path not in packed:
+                    yield path
+        below = (entry for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+        folders += [Path(entry.path) for entry in below if entry.name != BYTECODE]
 
 
 def _named(paths: list[str]) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import venv
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vtrain.atomic import clear
+from vtrain.atomic import clear, set_aside
+from vtrain.runtime.environments import layers
 from vtrain.runtime.environments.interpreters import (
     add_site,
     site_packages,
@@ -130,7 +132,7 @@ def test_the_second_of_two_finds_it_gone(home) -> None:
     made(home, "packages/old")
     first, second = (home.found("environment")[0] for _ in range(2))
     assert [first.discard(), second.discard()] == ["", ELSEWHERE]
-    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == []
+    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == [".claims"]
 
 
 @pytest.mark.parametrize("order", ["claim first", "withdraw first"])
@@ -156,3 +158,26 @@ def test_one_is_made_again_after_it_was_withdrawn(home) -> None:
     assert withdraw(folder, last_claimed(folder)) is not None
     assert not claim(folder)
     assert is_complete(made(home, "packages/again"))
+
+
+def test_one_is_claimed_or_withdrawn_and_never_both(home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that comes while a folder is being set aside waits, and is told that it is gone."""
+    folder = made(home, "packages/contested")
+    claims: list[Future[bool]] = []
+    with ThreadPoolExecutor(1) as job:
+
+        def set_aside_slowly(path: Path) -> Path:
+            claims.append(job.submit(claim, folder))
+            time.sleep(0.2)
+            return set_aside(path)
+
+        monkeypatch.setattr(layers, "set_aside", set_aside_slowly)
+        assert withdraw(folder, last_claimed(folder)) is not None
+    assert not claims[0].result()
+
+
+def test_one_that_reads_another_folder_than_wanted_is_made_again(home) -> None:
+    first, second = made(home, "dependencies/first"), made(home, "dependencies/second")
+    folder = made(home, "packages/moved", reads=first)
+    assert layers.layer_below(made(home, "packages/moved", reads=second)) == second
+    assert is_complete(folder)

@@ -80,6 +80,19 @@ def test_a_file_that_is_being_rewritten_is_not_read_twice(path: Path, tuner: hyp
     assert [each.step_count for each in found] == list(range(1, 121))
 
 
+def test_more_lines_than_are_remembered_are_not_read_twice_while_they_are_rewritten(path: Path) -> None:
+    whole = "".join(line(step, acc=step) for step in range(metric_file.REMEMBERED + 100))
+    path.write_text(whole)
+    reading = reader(path)
+    found = reading.read()
+    for _ in range(3):
+        for part in (len(whole) // 3, len(whole)):
+            path.write_text(whole[:part])
+            found += reading.read()
+    found += reading.read(ended=True)
+    assert [each.step_count for each in found] == list(range(metric_file.REMEMBERED + 100))
+
+
 def test_metrics_of_one_step_are_one_measurement(path: Path) -> None:
     reading = reader(path, "acc", "loss")
     path.write_text(line("1", acc="0.5"))

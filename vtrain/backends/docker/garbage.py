@@ -86,11 +86,13 @@ def _discard_image(engine: Engine, image_id: str) -> str:
 
 def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
     """Containers and networks of jobs that do not run. A network can go only after its containers."""
-    living = living_jobs(search.home).ids
-    for entry in _labelled(engine.client.containers, JOB_LABEL, search, all=True):
+    containers = _labelled(engine.client.containers, JOB_LABEL, search, all=True)
+    networks = _labelled(engine.client.networks, JOB_LABEL, search)
+    living = living_jobs(search.home).ids  # after them, as a job may come at any time
+    for entry in containers:
         if entry["Labels"].get(JOB_LABEL) not in living:
             yield _container(engine, entry)
-    for entry in _labelled(engine.client.networks, JOB_LABEL, search):
+    for entry in networks:
         if entry["Labels"].get(JOB_LABEL) not in living:
             yield Candidate(
                 id=entry["Id"],

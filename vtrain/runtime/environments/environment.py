@@ -32,7 +32,6 @@ from vtrain.runtime.environments.layers import (
     Log,
     claim,
     is_complete,
-    layer_below,
     make_once,
     writing_environments,
 )
@@ -225,8 +224,6 @@ def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log) -> Non
             installer.install(installation, lock)
 
     make_once(plan.dependencies_path, install_dependencies, log)
-    if is_complete(plan.path) and layer_below(plan.path) != plan.dependencies_path:
-        (plan.path / MARKER).unlink(missing_ok=True)  # it was made for another Python, or its home was moved
     make_once(
         plan.path,
         lambda lock: _install_packages(plan, python, installer, lock),

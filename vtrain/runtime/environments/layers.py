@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vtrain.atomic import remove_folder, set_aside
+from vtrain.atomic import publish_file, remove_folder, set_aside
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
 from vtrain.runtime.environments.interpreters import python_of
@@ -20,6 +20,8 @@ MARKER = "complete"
 A mark and no rename: an environment cannot be made elsewhere and moved, as the commands in its `bin`, and
 what a package's own build has written, name it by its path.
 """
+_CLAIMS = ".claims"
+"""A lock beside the folders. Claims share it, and a withdrawal holds it alone."""
 
 
 class EnvironmentFailed(VtrainError):
@@ -63,11 +65,11 @@ def claim(folder: Path) -> bool:
     """
     if not is_complete(folder):
         return False
-    below = layer_below(folder)
-    try:
+    with _locked(folder.parent / _CLAIMS, shared=True):
+        if not is_complete(folder):  # it was withdrawn while we waited
+            return False
         os.utime(folder / MARKER)
-    except FileNotFoundError:  # it was withdrawn just now
-        return False
+    below = layer_below(folder)
     return below is None or claim(below)
 
 
@@ -90,17 +92,15 @@ def withdraw(folder: Path, seen: float) -> Path | None:
 
     None for one that was used since, or is being made. Raises OSError.
     """
-    if last_claimed(folder) != seen:
-        return None
-    with _locked(_lock_of(folder), wait=False) as making:
-        if making < 0:
+    with _locked(folder.parent / _CLAIMS):
+        if last_claimed(folder) != seen:
             return None
-        gone = set_aside(folder)
-        if last_claimed(gone) != seen:  # it was claimed in this moment
-            gone.rename(folder)
-            return None
-        _lock_of(folder).unlink()
-        return gone
+        with _locked(_lock_of(folder), wait=False) as making:
+            if making < 0:
+                return None
+            gone = set_aside(folder)
+            _lock_of(folder).unlink()
+            return gone
 
 
 def _lock_of(folder: Path) -> Path:
@@ -113,25 +113,26 @@ def make_once(folder: Path, build: Callable[[int], None], log: Log, reads: Path 
     `build` is given the lock's descriptor, to hand on to every process that writes into the folder: the
     lock then lasts as long as the last of them, also when this process is killed. What was left half
     made is removed and made again. A complete folder is claimed, and else never touched. `reads` is the
-    folder of another environment, from which the one in this folder imports too.
+    folder of another environment, from which the one in this folder imports too; a folder that reads another
+    one was made for another Python, or its home was moved: it is made again.
     """
-    if claim(folder):
+    if layer_below(folder) == reads and claim(folder):
         return
     make_private(folder.parent)
     with _locked(_lock_of(folder), log) as descriptor:
-        if is_whole(folder):  # another process made it while we waited
+        if layer_below(folder) == reads and is_whole(folder):  # another process made it while we waited
             os.utime(folder / MARKER)
             return
         remove_folder(folder)  # of a process that was killed, or one that reads what is gone
         folder.mkdir(mode=FOLDER_MODE)
         build(descriptor)
-        (folder / MARKER).write_bytes(os.fsencode(reads) if reads is not None else b"")
+        publish_file(folder / MARKER, os.fsencode(reads) if reads is not None else b"")
 
 
 @contextmanager
-def _locked(path: Path, log: Log | None = None, *, wait: bool = True) -> Iterator[int]:
+def _locked(path: Path, log: Log | None = None, *, wait: bool = True, shared: bool = False) -> Iterator[int]:
     """Hold a lock: its descriptor, or -1 where another process has it and we do not `wait`."""
-    descriptor = _lock(path, log, wait=wait)
+    descriptor = _lock(path, log, wait=wait, shared=shared)
     try:
         yield descriptor
     finally:
@@ -139,20 +140,21 @@ def _locked(path: Path, log: Log | None = None, *, wait: bool = True) -> Iterato
             os.close(descriptor)
 
 
-def _lock(path: Path, log: Log | None, *, wait: bool) -> int:
+def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
     import fcntl
 
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
                 os.close(descriptor)
                 return -1
             if log is not None:
                 log(b"Another process is making this environment; waiting for it.\n")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, kind)
         with suppress(FileNotFoundError):  # the process that removed the folder removed its lock too
             if os.path.samestat(path.stat(), os.fstat(descriptor)):
                 return descriptor

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vtrain.runtime.environments.trainer_python import PythonChoice
 
 # Part of each folder's name: a change keeps the folders made before from being reused.
-_LAYOUT = 4
+_LAYOUT = 5
 
 
 class EnvironmentSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -228,9 +228,8 @@ class _Lines:
             return []
         try:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(status.st_mode) or not self._is_in_place(descriptor, status.st_size, ended):
                 return []
-            self._find_place(descriptor)
             lines = self._read_on(descriptor, status.st_size, ended)
         except OSError:
             return []
@@ -238,13 +237,19 @@ class _Lines:
             os.close(descriptor)
         return [lines[place] for place in self._known.new([hash(line) for line in lines])]
 
-    def _find_place(self, descriptor: int) -> None:
-        """Begin again with a file that has other bytes, or none, where this reader has been."""
+    def _is_in_place(self, descriptor: int, size: int, ended: bool) -> bool:
+        """Whether to read now: not while the file is shorter than it was and begins as it did.
+
+        Then it is being rewritten. A file with other bytes where this reader has been is read from its start.
+        """
         head = os.pread(descriptor, len(self._head), 0)
+        if size < self._offset and self._head.startswith(head) and not ended:
+            return False
         tail = os.pread(descriptor, len(self._tail), self._offset - len(self._tail))
         if head != self._head or tail != self._tail:
             self._offset, self._head, self._tail, self._is_skipping = 0, b"", b"", False
             self._known.begin_again()
+        return True
 
     def _read_on(self, descriptor: int, size: int, ended: bool) -> list[bytes]:
         most = LAST_BYTES if ended else MOST_BYTES

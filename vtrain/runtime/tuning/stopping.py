@@ -36,10 +36,7 @@ def should_stop(spec: StudySpec, trial: StudyTrial, others: Sequence[StudyTrial]
         return False
     completed = (other for other in others if other.state == SUCCEEDED and other.id != trial.id)
     own, *curves = (curve(spec, one, rule.use_elapsed_duration) for one in (trial, *completed))
-    try:
-        return (_is_below_median if by_median else _is_hopeless)(own, curves)
-    except OverflowError:  # sums and squares of a metric that diverges: nothing can be foreseen
-        return False
+    return (_is_below_median if by_median else _is_hopeless)(own, curves)
 
 
 def curve(spec: StudySpec, trial: StudyTrial, by_time: bool) -> Curve:
@@ -65,9 +62,16 @@ def _is_below_median(own: Curve, others: list[Curve]) -> bool:
         return False
     reached = own[-1][0]
     averages = [
-        fmean(values) for other in others if (values := [loss for at, loss in other if at <= reached])
+        _mean(values) for other in others if (values := [loss for at, loss in other if at <= reached])
     ]
     return len(averages) >= MIN_COMPARED and min(value for _, value in own) > median(averages)
+
+
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return fmean(values)
+    except OverflowError:  # of their sum: a metric that diverges comes close to the largest float
+        return sum(value / len(values) for value in values)
 
 
 def _is_hopeless(own: Curve, others: list[Curve]) -> bool:
@@ -78,7 +82,10 @@ def _is_hopeless(own: Curve, others: list[Curve]) -> bool:
     end = max(other[-1][0] for other in others)
     if end <= own[-1][0]:
         return False
-    foreseen, deviation = extrapolated(thinned(own, MAX_POINTS), end)
+    try:
+        foreseen, deviation = extrapolated(thinned(own, MAX_POINTS), end)
+    except OverflowError:  # a metric that diverges has squares beyond every float: no curve is foreseen
+        return False
     best = min(min(value for _, value in other) for other in others)
     return min(foreseen, *(value for _, value in own)) - _DOUBT * deviation > best
 
