@@ -111,3 +111,28 @@ def test_without_the_extra_it_says_how_to_install_it() -> None:
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert install_command("emulator") in ended.stderr
+
+
+WITHOUT_PLOTLY = """
+import importlib.metadata as metadata, sys
+
+version = metadata.version
+
+def version_but_plotly(name):
+    if name == "plotly":
+        raise metadata.PackageNotFoundError(name)
+    return version(name)
+
+metadata.version = version_but_plotly
+sys.argv = ["vtrain", "dashboard", "--no-browser"]
+from vtrain.__main__ import run
+run()
+"""
+
+
+def test_without_plotly_it_names_the_extra(vtrain_home: Path) -> None:
+    argv = [sys.executable, "-c", WITHOUT_PLOTLY]
+    run = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 1
+    assert run.stderr.startswith("ERROR: The dashboard needs plotly, which is not installed.\n")
+    assert "[emulator]" in run.stderr

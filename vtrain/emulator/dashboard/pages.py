@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from importlib.metadata import version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' blob:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
@@ -34,7 +35,7 @@ HEADERS = {
 }
 """Nothing is fetched from elsewhere, nothing in a page is a program, and no other page may read this one.
 
-plotly's script adds style sheets of its own.
+plotly's script adds style sheets of its own, and saves a chart as a picture by way of a blob.
 """
 STATIC = {
     "style.css": "text/css; charset=utf-8",
@@ -44,6 +45,8 @@ STATIC = {
     "icon.svg": "image/svg+xml",
 }
 """The files that pages load. `plotly.js` is that of the installed package."""
+PLOTLY = version("plotly")
+"""The version of that package. Without it this module cannot be imported, and the command names the extra."""
 
 
 class Pages:
@@ -61,8 +64,8 @@ class Pages:
             lstrip_blocks=True,
         )
         self._templates.filters |= {"line": on_one_line, "day": _day, "query": _query}
-        version = hashlib.sha256(b"".join(self.static.values())).hexdigest()[:12]
-        self._templates.globals |= {"version": version}
+        content = hashlib.sha256(b"".join([*self.static.values(), PLOTLY.encode()]))
+        self._templates.globals |= {"version": content.hexdigest()[:12]}
 
     def render(self, template: str, **values: Any) -> str:
         """A template with these values."""
