@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -380,3 +382,14 @@ def test_a_folder_is_no_second_name_of_what_runs_in_it(
     module = vtrain(*line, ".", "--python-module=trainer.task", "--dry-run")
     assert (module.code, "pythonModule: trainer.task" in module.out) == (0, True), module.err
     assert vtrain("package", "sdist", "src", "--script=train.py").code == 0
+
+
+def test_the_output_may_go_to_a_file_beside_the_trainer(tmp_path: Path, vtrain_home: Path) -> None:
+    """It grows while the folder is packed, so it is left out."""
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    with (tmp_path / "out.log").open("w") as log:
+        argv = [sys.executable, "-m", "vtrain", "run", "train.py"]
+        code = subprocess.run(argv, cwd=tmp_path, stdout=log, stderr=log, check=False).returncode
+    said = (tmp_path / "out.log").read_text()
+    assert code == 0, said
+    assert "trained\n" in said and "left out out.log" in said

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from vtrain.errors import PackagingError
@@ -53,6 +55,7 @@ class _Walk:
         self.followed: list[str] = []
         self.credentials: list[str] = []
         self.extra_dirs = extra_dirs
+        self.outputs = list(_outputs())
         self.roots = [self.top, *(os.path.realpath(folder / extra) for extra in extra_dirs)]
 
     def visit(self, path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
@@ -117,6 +120,8 @@ class _Walk:
             return
         if not stat.S_ISREG(status.st_mode):
             self._leave_out(path, "it is neither a file nor a folder")
+        elif any(os.path.samestat(status, output) for output in self.outputs):
+            self.left_out.append(path)  # it changes while it is packed: `vtrain run train.py > log.txt 2>&1`
         elif entry.is_symlink() and self._leads_out(path):
             self._leave_out(path, "it is a link to a file outside; put a copy in its place to pack it")
         elif kind := credentials_kind(self.folder / path, status.st_size):
@@ -145,6 +150,13 @@ class _Walk:
         shown = printable(path)
         self.left_out.append(shown)
         self.warnings.append(f"{shown} is left out: {reason}")
+
+
+def _outputs() -> Iterator[os.stat_result]:
+    """The files that this process writes its output to."""
+    for descriptor in (1, 2):
+        with suppress(OSError):  # a closed one
+            yield os.fstat(descriptor)
 
 
 def _ignored(path: str, is_folder: bool, rule_sets: tuple[RuleSet, ...] | None) -> bool:
