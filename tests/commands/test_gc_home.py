@@ -99,7 +99,7 @@ def test_everything_of_an_ended_job_goes(vtrain, trainer: Path, vtrain_home: Pat
     assert [entry["status"] for entry in ended] == ["removed"] * 5
     assert sorted(entry["kind"] for entry in ended) == ["environment"] * 2 + ["job"] + ["package"] * 2
     assert vtrain("custom-jobs", "describe", name).code == 1
-    kept = {"store.db", "store.db-wal", "store.db-shm", "vtrain.log"}
+    kept = {".claims", "store.db", "store.db-wal", "store.db-shm", "vtrain.log"}
     assert [path for path in vtrain_home.rglob("*") if path.is_file() and path.name not in kept] == []
     assert vtrain("gc", "--older-than=0s").err.splitlines()[-1] == "There is nothing to remove."
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vtrain.messages.log import LogEntry, LogQuery
@@ -194,6 +194,7 @@ def test_a_damaged_log_of_an_ended_job_has_an_end(
 
 
 @settings(max_examples=50)
+@example(seed=3413, limit=2**20, partial=False)  # the bytes of the newest segment are gone before it is read
 @given(seed=st.integers(0, 2**32), limit=st.sampled_from([1, 50, 2**20]), partial=st.booleans())
 def test_any_damage_is_survived_by_readers_and_writers(seed: int, limit: int, partial: bool) -> None:
     """Each byte that is still there is read once by who comes later, if only the index was damaged."""

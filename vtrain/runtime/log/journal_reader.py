@@ -86,7 +86,8 @@ class JournalReader:
         for line in place.open_lines.values():
             line.record, line.start = max(line.record, 0), max(line.start, 0)
         is_another = 0 < place.begun != segment.begun > 0
-        if place.segment >= 0 and (is_another or not segment.is_there):
+        is_gone = place.begun > 0 and not segment.is_there  # one that was never there is passed over
+        if place.segment >= 0 and (is_another or is_gone):
             place.record = place.offset = 0
             self._end_lines(entries, is_damaged=True)
             place.segment, self._segment = -1, self._at(-1)
