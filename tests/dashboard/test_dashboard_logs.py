@@ -114,7 +114,7 @@ def test_new_lines_come_while_the_job_runs_and_end_with_it(board: Board, tmp_pat
     address = page_of(made.out.strip())
     wait_until(lambda: "begun" in lines_of(board.page(address)), 60)
     # A replica may write before its job's row says that all of them have begun.
-    wait_until(lambda: "Running" in board.page(address), 60)
+    assert wait_until(lambda: "Running" in board.page(address), 60)
     page = board.page(address)
     assert "data-live" in page
     source, cursor = re.search(r'data-source="(.*?)" data-cursor="(.*?)"', page).groups()  # type: ignore[union-attr]
