@@ -18,7 +18,10 @@ from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, items, switch, 
 
 
 class JobFlags(ResourceFlags, frozen=True):
-    """Flags of custom jobs and tuning jobs, laid over the config file."""
+    """Flags of custom jobs and tuning jobs, laid over the config file.
+
+    What they set below `jobSpec`, a tuning job has below `trialJobSpec`: `compose_tuning` lays it there.
+    """
 
     heading: ClassVar[str] = JOB
 

@@ -61,6 +61,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 def flag(metavar: str, help: str, **more: Any) -> Any:
     """A flag with a value, by default None; `more` are fields of its Row."""
+    # The row makes the default of its field: so a group has its values, and `rows_of` finds the row there.
     return msgspec.field(default_factory=Row(metavar=metavar, help=help, **more))
 
 

@@ -1,1 +1,1 @@
-"""What stands beside a replica: its shim, the modules of the shim, the preloader. Standard library only."""
+"""Programs beside a replica: the shim with its modules, and the preloader. Standard library only."""
