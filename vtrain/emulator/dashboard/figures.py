@@ -111,7 +111,7 @@ def study_figures(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[Figure]
 
 def plotly_script() -> bytes:
     """plotly.js, which draws the charts."""
-    return files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
+    return (files("plotly") / "package_data" / "plotly.min.js").read_bytes()
 
 
 def _check_installed() -> None:
