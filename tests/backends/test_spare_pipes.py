@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
 
 from vtrain.backends.local import LocalBackend
@@ -60,11 +61,14 @@ def test_what_a_killed_shim_had_not_read_is_kept(
     assert "could not be read" not in "\n".join(lines(process_backend, name, "service"))
 
 
+@pytest.mark.parametrize("has_said_so", [True, False], ids=["started", "before-it-said-so"])
 def test_what_nobody_has_read_is_said_to_be_lost(
-    process_backend: LocalBackend, home: Path, tmp_path: Path
+    process_backend: LocalBackend, home: Path, tmp_path: Path, has_said_so: bool
 ) -> None:
     name, shim = stop_shim_and_write(process_backend, home, tmp_path)
     kill_supervisor(folder_of(home, name))
+    if not has_said_so:  # a shim starts the trainer first, and then stores that it did
+        (folder_of(home, name).replica(PRIMARY).path / "started.json").unlink()
     kill(shim)
     assert ended(process_backend, name).state == states.SUCCEEDED
     assert lines(process_backend, name) == ["ready"]

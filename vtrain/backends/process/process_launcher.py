@@ -164,7 +164,7 @@ class ProcessLauncher:
     def _salvage(self, replica: ReplicaFolder) -> bool:
         """Store the unread output of a replica whose shim is gone. False where some may be lost."""
         pipes = self._pipes.pop(replica, {})
-        is_whole = bool(pipes) or not replica.started()
+        is_whole = bool(pipes) or not replica.touched  # its shim starts the trainer before it says so
         try:
             salvage(replica, pipes)
         except DamagedFileError:
