@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from aftermath import check, check_all, log, until_writing
 from places import Place
@@ -12,6 +14,7 @@ from vtrain.messages import states
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
+REPLICAS = int(os.environ.get("VTRAIN_CHAOS_REPLICAS") or 50)
 VERBS = ("cancel", "describe", "delete", "stream-logs", "wait", "cancel", "delete", "describe")
 
 
@@ -42,8 +45,8 @@ def gone(place: Place, name: str) -> bool:
     return False
 
 
-def test_fifty_replicas_in_one_job(place: Place) -> None:
-    job = place.job({"pause": 0.2, "code": 3}, pools=(1, 49))
+def test_many_replicas_in_one_job(place: Place) -> None:
+    job = place.job({"pause": 0.2, "code": 3}, pools=(1, REPLICAS - 1))
     name = place.submit(job)
     until_running(place, [name])
     for _ in range(3):
@@ -52,8 +55,8 @@ def test_fifty_replicas_in_one_job(place: Place) -> None:
     until_writing(place, job)
     place.enough(job.display_name)
     check(place, name, states.FAILED)
-    assert len({entry.task_name for entry in log(place, name)}) == 51
-    place.tally.event("replicas in one job", 50)
+    assert len({entry.task_name for entry in log(place, name)}) == REPLICAS + 1
+    place.tally.event("replicas in one job", REPLICAS)
     check_all(place)
 
 
