@@ -15,20 +15,19 @@ from typing import Any
 
 import msgspec
 
-from vtrain.errors import ConfigError, PackagingError, UsageError
-from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import account
-from vtrain.flags.job_options import SpecFlags, TrainerFlags
-from vtrain.flags.pools import (
+from vtrain.core.compose import JobRequest, make_source
+from vtrain.core.pools import (
     EXTRA_KEYS,
     MACHINE_KEYS,
     NAMING_KEYS,
+    Pool,
     check_changes,
     machine_document,
-    parse_pools,
-    pool_list,
 )
-from vtrain.flags.request import check_has_folder, job_request
+from vtrain.errors import ConfigError, PackagingError, UsageError
+from vtrain.flags.grammar import account
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.request import check_has_folder, job_request, parse_pools
 from vtrain.messages.rules import ACCELERATORS, ENV_NAME, MAX_DISPLAY_NAME, check_labels, enum_hint
 from vtrain.messages.service_documents import laid_over
 from vtrain.packaging.source import TrainerSource, check_module_name, relative_path
@@ -36,7 +35,7 @@ from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
 Remainder = tuple[str, ...] | None
-Pools = tuple[dict[str, str], ...]
+Pools = tuple[Pool, ...]
 _SUBJECT = re.compile(r"\A(?:--[a-z-]+|labels): ")
 
 
@@ -94,7 +93,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     def _with_extras(self, source: TrainerSource | None, job: ProjectJob) -> TrainerSource | None:
         """The trainer with what goes with it, as the first pool, the flags or the project's job say."""
         first = self.pools[0] if self.pools and not job.config else {}
-        given = {key.replace("-", "_"): pool_list(first, key) for key in EXTRA_KEYS}
+        given = {key.replace("-", "_"): first.get(key, ()) for key in EXTRA_KEYS}
         if source is None:
             check_has_folder(given.values())
             return None
@@ -198,19 +197,19 @@ def _pools(job: ProjectJob, given: Pools) -> Pools:
     One pool that is `given` counts more than the job's keys, and several in place of its pools. Vertex AI
     wants the primary alone in the first.
     """
-    own = {"machine-type": job.machine_type} if job.machine_type else {}
+    own: Pool = {"machine-type": job.machine_type} if job.machine_type else {}
     if job.accelerator_type:
         own |= {"accelerator-type": job.accelerator_type}
-        own |= {"accelerator-count": str(job.accelerator_count or 1)}
+        own |= {"accelerator-count": job.accelerator_count or 1}
     changed = tuple(
         own | {key: pool[key] for key in MACHINE_KEYS if key in pool} if pool else {} for pool in given
     )
     if len(given) > 1:
         return changed
     machine = (changed and changed[0]) or own
-    count = int(machine.get("replica-count", job.replica_count))
+    count = machine.get("replica-count", job.replica_count)
     sizes = (1, count - 1) if count > 1 else (count,)
-    return tuple(machine | {"replica-count": str(size)} for size in sizes)
+    return tuple(machine | {"replica-count": size} for size in sizes)
 
 
 def _below(project: Pyproject, path: str) -> Path:

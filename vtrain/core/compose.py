@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
+from vtrain.core.pools import EXTRA_KEYS, Pool, check_config_pools, check_pools, pool_document
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
-from vtrain.flags.pools import check_config_pools, check_pools, pool_document, pool_list
 from vtrain.messages.base import Message
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
@@ -41,7 +41,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     config: str | None = None
     allow_unknown_fields: bool = False
-    pools: tuple[dict[str, str], ...] = ()
+    pools: tuple[Pool, ...] = ()
     args: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     package_uris: tuple[str, ...] = ()
@@ -314,9 +314,7 @@ def _source(request: JobRequest) -> TrainerSource | None:
         folder=first["local-package-path"],
         python_module=first.get("python-module", ""),
         script=first.get("script", ""),
-        requirements=pool_list(first, "requirements"),
-        extra_packages=pool_list(first, "extra-packages"),
-        extra_dirs=pool_list(first, "extra-dirs"),
+        **{key.replace("-", "_"): first.get(key, ()) for key in EXTRA_KEYS},
     )
 
 
