@@ -19,8 +19,8 @@ import msgspec
 
 from vtrain.backends.pager import log_pages
 from vtrain.core.following import Follow, looks
+from vtrain.core.python_arguments import count, path, seconds, text, text_dict, text_list, texts
 from vtrain.errors import ConfigError, JobFailedError, NotFoundError, VtrainError
-from vtrain.flags.python_arguments import count, path, seconds, text, text_dict, text_list, texts
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.states import FAILED, has_ended, job_state, short
 
@@ -395,7 +395,7 @@ def _request(
 ) -> JobRequest:
     """A job of a trainer, or of an image alone."""
     from vtrain.core.compose import JobRequest
-    from vtrain.flags.project_job import container_pools, trainer_pools
+    from vtrain.core.pools import container_pools, trainer_pools
     from vtrain.pyproject import ProjectJob
 
     job = ProjectJob(image=image, **machine)

@@ -6,10 +6,13 @@ The rules are gcloud's (`gcloud ai custom-jobs create --help`); the messages nam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtrain.errors import ConfigError, FieldError
 from vtrain.messages.rules import ACCELERATORS, enum_hint
+
+if TYPE_CHECKING:
+    from vtrain.pyproject import ProjectJob
 
 FLAG = "--worker-pool-spec"
 SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
@@ -23,6 +26,7 @@ KEYS = frozenset(
 )
 Pool = dict[str, Any]
 """One pool by these keys: `COUNTS` are numbers, `EXTRA_KEYS` tuples of texts, the others texts."""
+Pools = tuple[Pool, ...]
 
 
 def check_pools(pools: Sequence[Pool], *, executor_required: bool) -> None:
@@ -154,6 +158,40 @@ def machine_document(pool: Pool) -> dict[str, Any]:
         machine["acceleratorCount"] = pool.get("accelerator-count", 1)
     # gcloud checks no range: the backend's plan does
     return ({"machineSpec": machine} if machine else {}) | {"replicaCount": pool.get("replica-count", 1)}
+
+
+def container_pools(job: ProjectJob, given: Pools = ()) -> Pools:
+    """The pools of a job that is a container; none where a trainer or a file is named."""
+    if job.path or job.module or job.script or job.config:
+        return ()
+    image = {"container-image-uri": job.image}
+    return tuple({"machine-type": "", **pool, **image} if pool else {} for pool in machine_pools(job, given))
+
+
+def trainer_pools(job: ProjectJob, given: Pools = ()) -> tuple[dict[str, Any], ...]:
+    """The pools that run the trainer, where no file describes them."""
+    return tuple(machine_document(pool) for pool in machine_pools(job, given))
+
+
+def machine_pools(job: ProjectJob, given: Pools) -> Pools:
+    """The machines of a job, in the words of --worker-pool-spec.
+
+    One pool that is `given` counts more than the job's keys, and several in place of its pools. Vertex AI
+    wants the primary alone in the first.
+    """
+    own: Pool = {"machine-type": job.machine_type} if job.machine_type else {}
+    if job.accelerator_type:
+        own |= {"accelerator-type": job.accelerator_type}
+        own |= {"accelerator-count": job.accelerator_count or 1}
+    changed = tuple(
+        own | {key: pool[key] for key in MACHINE_KEYS if key in pool} if pool else {} for pool in given
+    )
+    if len(given) > 1:
+        return changed
+    machine = (changed and changed[0]) or own
+    count = machine.get("replica-count", job.replica_count)
+    sizes = (1, count - 1) if count > 1 else (count,)
+    return tuple(machine | {"replica-count": size} for size in sizes)
 
 
 def _wrong(index: int, what: str, hint: str = "") -> ConfigError:
