@@ -394,11 +394,6 @@ def _lay_over_tasks(pools: list[dict[str, Any]], request: JobRequest) -> None:
 
 
 def _merge_env(env: list[dict[str, str]], changes: dict[str, str]) -> list[dict[str, str]]:
-    kept = [_changed(variable, changes) for variable in env]
-    known = {variable.get("name") for variable in env}
-    return kept + [{"name": name, "value": value} for name, value in changes.items() if name not in known]
-
-
-def _changed(variable: dict[str, str], changes: dict[str, str]) -> dict[str, str]:
-    name = variable.get("name", "")
-    return {"name": name, "value": changes[name]} if name in changes else variable
+    given = {name: {"name": name, "value": value} for name, value in changes.items()}
+    kept = [given.get(variable.get("name", ""), variable) for variable in env]
+    return kept + [variable for variable in given.values() if variable not in kept]
