@@ -453,7 +453,7 @@ def _expanded(words: list[str]) -> list[str]:
     """Return the words with each `--flags-file` replaced by its flags."""
     if not any(word.startswith("--flags-file") for word in words):
         return words
-    from vtrain.flags.input_files import expand_flags_files
+    from vtrain.flags.flags_file import expand_flags_files
 
     return expand_flags_files(words)
 

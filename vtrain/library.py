@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.backends.pager import log_pages
+from vtrain.core.following import Follow, looks
+from vtrain.core.python_arguments import count, path, seconds, text, text_dict, text_list, texts
 from vtrain.errors import ConfigError, JobFailedError, NotFoundError, VtrainError
-from vtrain.flags.python_arguments import count, path, seconds, text, text_dict, text_list, texts
-from vtrain.following import Follow, looks
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.states import FAILED, has_ended, job_state, short
 
 if TYPE_CHECKING:
     from vtrain.backends import JobBackend
     from vtrain.commands.session import Session
-    from vtrain.flags.compose import JobRequest
+    from vtrain.core.compose import JobRequest
     from vtrain.flags.options import CommonFlags
     from vtrain.messages.resources import Job as AnyJob
     from vtrain.packaging.source import TrainerSource
@@ -237,11 +237,11 @@ def _create(
     """The job on its way. `place` and `packaging` are fields of the flags of these names."""
     from vtrain.commands.drafting import draft_request, packages_place, prepare_in_session
     from vtrain.commands.session import find_target
+    from vtrain.core.secrets import check_secrets
+    from vtrain.core.submission import launch
     from vtrain.flags.job_options import ContainerFlags, TrainerFlags
     from vtrain.flags.options import PlaceFlags
-    from vtrain.flags.secrets import check_secrets
     from vtrain.runtime.supervisor_process import reap
-    from vtrain.submission import launch
 
     reap()  # those of earlier jobs, whose end nobody has looked at
 
@@ -299,7 +299,7 @@ def _lines(entry: LogEntry) -> Iterator[LogEntry]:
 
 def _raise_unless_succeeded(job: AnyJob) -> None:
     """Raise the error of a job that ended otherwise, with its cause in the message."""
-    from vtrain.verdict import failure_of, raise_verdict
+    from vtrain.core.verdict import failure_of, raise_verdict
 
     if job_state(job.state) == FAILED:
         failure = failure_of(job)
@@ -373,7 +373,7 @@ def _source(
     trainer: str | None, module: str, script: str, requirements: tuple[str, ...]
 ) -> TrainerSource | None:
     """The trainer to package, or None. Raises ConfigError where there is no such file or folder."""
-    from vtrain.flags.compose import make_source
+    from vtrain.core.compose import make_source
     from vtrain.settings import user_path
 
     if module and script:
@@ -394,8 +394,8 @@ def _request(
     given: dict[str, Any], config: str | None, source: TrainerSource | None, image: str, machine: Machine
 ) -> JobRequest:
     """A job of a trainer, or of an image alone."""
-    from vtrain.flags.compose import JobRequest
-    from vtrain.flags.project_job import container_pools, trainer_pools
+    from vtrain.core.compose import JobRequest
+    from vtrain.core.pools import container_pools, trainer_pools
     from vtrain.pyproject import ProjectJob
 
     job = ProjectJob(image=image, **machine)

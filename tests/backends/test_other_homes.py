@@ -28,8 +28,8 @@ from test_process import snippet_job
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
+from vtrain.core.following import Follow, follow
 from vtrain.errors import ContactLostError, HomeError
-from vtrain.following import Follow, follow
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, MachineSpec
 from vtrain.messages.log import LogPage, LogQuery

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from vtrain import submission
 from vtrain.backends.docker import garbage
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
+from vtrain.core import submission
 from vtrain.privacy import home_label
 from vtrain.runtime import enrolment
 from vtrain.runtime.folder import JobFolder

@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft4Validator, Draft7Validator
 
 from vtrain.commands.schema import SCHEMAS
+from vtrain.core.compose import JobRequest, compose
 from vtrain.errors import ConfigError
-from vtrain.flags.compose import JobRequest, compose
 from vtrain.messages.yaml_reader import load_yaml
 from vtrain.toml_reader import load_toml
 

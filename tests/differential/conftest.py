@@ -13,7 +13,7 @@ def _swift(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("google.auth", reason="needs the extra vertex")
     from vtrain.backends.vertex import api, retries
     from vtrain.backends.vertex.backend import VertexBackend
-    from vtrain.following import Pace
+    from vtrain.core.following import Pace
 
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(retries, "LOOK_PAUSE", 0.01)

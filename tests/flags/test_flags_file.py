@@ -14,8 +14,8 @@ import vtrain.flags
 from vtrain.commands.custom_jobs import COMMANDS
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.command import Invocation, build_command
+from vtrain.flags.flags_file import ONE_EACH, expand_flags_files
 from vtrain.flags.grammar import join_items, split_dict, split_list
-from vtrain.flags.input_files import ONE_EACH, expand_flags_files
 from vtrain.flags.row import FlagGroup, flag_name, rows_of
 
 

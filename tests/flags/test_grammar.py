@@ -17,7 +17,7 @@ from vtrain.flags.grammar import (
     split_list,
     whole_number,
 )
-from vtrain.flags.secrets import split_env
+from vtrain.flags.request import split_env
 
 PLAIN = st.text(st.characters(exclude_characters=",^", exclude_categories=["Cs"]), min_size=1, max_size=6)
 

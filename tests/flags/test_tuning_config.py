@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from vtrain.core.compose import JobRequest
 from vtrain.errors import ConfigError, UsageError, VtrainError
-from vtrain.flags.compose import JobRequest
 from vtrain.flags.tuning_config import check_given, compose_tuning, read_tuning_file
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import to_document

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from vtrain.core.verdict import DEBUG_INFO, ERROR_INFO
 from vtrain.messages import states
 from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
 from vtrain.output.card import show_end
 from vtrain.output.console import Console
-from vtrain.verdict import DEBUG_INFO, ERROR_INFO
 
 TRACEBACK = (
     "Traceback (most recent call last):",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from vtrain.core.submission import Place, package_and_stage
 from vtrain.errors import PackagingError
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.staging import LocalBuckets
-from vtrain.submission import Place, package_and_stage
 
 SETUP = "from setuptools import setup\nsetup(name='t', version='1', packages=['trainer']{more})\n"
 READS = f"lines = open('deps.list').read().split()\n{SETUP.format(more=', install_requires=lines')}"

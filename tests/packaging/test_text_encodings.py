@@ -6,8 +6,9 @@ import codecs
 
 import pytest
 
+from vtrain.core.config_file import read_config
 from vtrain.errors import ConfigError, PackagingError
-from vtrain.flags.input_files import expand_flags_files, read_config
+from vtrain.flags.flags_file import expand_flags_files
 from vtrain.packaging.image_plan import read_own_context
 from vtrain.packaging.project import read_project
 from vtrain.packaging.requirements import read_requirements

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from job_strategies import messages
 
 from vtrain.containers.image_names import read_image_name
+from vtrain.core.config_file import read_config
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.input_files import read_config
 from vtrain.messages.codec import fields, from_document, read_message, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob

@@ -15,14 +15,14 @@ from environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
+from vtrain.core.compose import Draft
+from vtrain.core.submission import Place, Prepared, package_and_stage, prepare
 from vtrain.errors import VtrainError
-from vtrain.flags.compose import Draft
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.staging import LocalBuckets
-from vtrain.submission import Place, Prepared, package_and_stage, prepare
 
 SEED = 20
 Damage = Callable[[Path, random.Random], None]

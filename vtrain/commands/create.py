@@ -18,7 +18,9 @@ from vtrain.commands.drafting import (
 from vtrain.commands.idempotency import check_key, create_once, with_key
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
 from vtrain.commands.session import Target, find_target, sent_document
-from vtrain.flags.compose import Draft
+from vtrain.core.compose import Draft
+from vtrain.core.secrets import check_secrets
+from vtrain.core.submission import Place
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import LocalFlags
 from vtrain.flags.options import (
@@ -32,9 +34,7 @@ from vtrain.flags.options import (
 )
 from vtrain.flags.project_job import JobLine, job_line
 from vtrain.flags.request import with_key_of
-from vtrain.flags.secrets import check_secrets
 from vtrain.runtime.supervisor_process import stand_by
-from vtrain.submission import Place
 
 
 def create(

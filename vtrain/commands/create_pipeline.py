@@ -9,7 +9,8 @@ from vtrain.commands.drafting import create_request, draft_job, packages_place, 
 from vtrain.commands.idempotency import check_key
 from vtrain.commands.kinds import PIPELINE
 from vtrain.commands.session import Target, find_target
-from vtrain.flags.compose import Draft
+from vtrain.core.compose import Draft
+from vtrain.core.submission import Place
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import RuntimeFlags
 from vtrain.flags.options import (
@@ -34,7 +35,6 @@ from vtrain.flags.project_job import JobLine, job_line
 from vtrain.flags.request import with_key_of
 from vtrain.flags.tuning_config import compose_tuning, names_task
 from vtrain.flags.tuning_options import StudyFlags
-from vtrain.submission import Place
 
 
 def create(

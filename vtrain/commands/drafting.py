@@ -13,10 +13,12 @@ from vtrain.backends import BackendSettings, Plan
 from vtrain.backends.base import CREDENTIALS_FLAG, RuntimeBackend, TrainerForm
 from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.commands.session import Session, Target, check_current_folder
+from vtrain.core.compose import Draft, JobRequest, compose
+from vtrain.core.config_file import ConfigFile
+from vtrain.core.secrets import with_callers_values
+from vtrain.core.submission import Place, Prepared, launch, prepare, would_make
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.compose import Draft, JobRequest, compose
 from vtrain.flags.containers import container_flags, replica_options
-from vtrain.flags.input_files import ConfigFile
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local import (
     AIP_DIRS_FLAG,
@@ -34,7 +36,6 @@ from vtrain.flags.local import (
     simulated_preemption,
 )
 from vtrain.flags.project_job import JobLine
-from vtrain.flags.secrets import with_callers_values
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
@@ -45,7 +46,6 @@ from vtrain.packaging.source import interpreter_of
 from vtrain.runtime.debugging import REQUIREMENT
 from vtrain.runtime.notices import declaration, notes_on, without_consequence
 from vtrain.settings import find_staging_bucket
-from vtrain.submission import Place, Prepared, launch, prepare, would_make
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job

@@ -19,14 +19,14 @@ from vtrain.commands.drafting import (
     warn_all,
 )
 from vtrain.commands.session import Session, find_target
+from vtrain.core.compose import JobRequest
+from vtrain.core.submission import plan_job
 from vtrain.errors import ConfigError, UnavailableError, UsageError
-from vtrain.flags.compose import JobRequest
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, PlaceFlags, ReplicaFlags
 from vtrain.flags.project_job import job_line
 from vtrain.flags.request import with_key_of
 from vtrain.messages.secrets import masked_replica
-from vtrain.submission import plan_job
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job

@@ -25,7 +25,7 @@ from vtrain.messages.rules import check_labels
 from vtrain.messages.states import UNSUCCESSFUL, job_state
 
 if TYPE_CHECKING:
-    from vtrain.flags.compose import Draft
+    from vtrain.core.compose import Draft
     from vtrain.messages.resources import Job
 
 LOOKS = 2

@@ -33,14 +33,16 @@ from vtrain.commands.idempotency import with_key
 from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
 from vtrain.commands.session import LOCAL_RUN, Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
+from vtrain.core.compose import Draft, JobRequest, make_source
+from vtrain.core.secrets import check_secrets
+from vtrain.core.submission import prepare
+from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
-from vtrain.flags.compose import Draft, JobRequest, make_source
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import InteractiveFlag, LocalFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
 from vtrain.flags.project_job import job_line
 from vtrain.flags.request import with_key_of
-from vtrain.flags.secrets import check_secrets
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
@@ -48,8 +50,6 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.home import Home
 from vtrain.runtime.supervisor_process import stand_by
 from vtrain.settings import home_folder, user_path
-from vtrain.submission import prepare
-from vtrain.verdict import raise_local_verdict
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job

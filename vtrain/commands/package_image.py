@@ -7,6 +7,7 @@ from vtrain.commands.drafting import warn_all
 from vtrain.commands.entry import with_entry
 from vtrain.commands.session import check_current_folder, open_console
 from vtrain.containers.image_names import PUBLISHED_PLATFORM, check_tag_name, read_image_name
+from vtrain.core.submission import MadeImage, make_trainer_image, plan_trainer_image, would_make
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.containers import platform_name, pull_policy
 from vtrain.flags.job_options import EntryFlags, ImageFlags, TrainerFlags
@@ -15,7 +16,6 @@ from vtrain.flags.request import check_format, trainer_source
 from vtrain.output.live_progress import live_progress
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import user_path
-from vtrain.submission import MadeImage, make_trainer_image, plan_trainer_image, would_make
 
 COMMAND = "vtrain package image"
 

@@ -8,6 +8,7 @@ from vtrain.backends.registry import find_backend
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.entry import with_entry
 from vtrain.commands.session import check_current_folder, open_console, service_access
+from vtrain.core.submission import Place, package_and_stage, plan_package
 from vtrain.errors import UsageError
 from vtrain.flags.job_options import EntryFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, OutputDirFlag
@@ -15,7 +16,6 @@ from vtrain.flags.request import check_format, trainer_source
 from vtrain.output.console import Console
 from vtrain.settings import choose_backend, find_project, home_folder, user_path
 from vtrain.staging import Buckets, LocalBuckets, file_uri, split_uri
-from vtrain.submission import Place, package_and_stage, plan_package
 
 COMMAND = "vtrain package sdist"
 

@@ -12,9 +12,9 @@ from vtrain.atomic import scratch_folder
 from vtrain.backends.models import ServingOrder
 from vtrain.commands.registered_models import find_model
 from vtrain.commands.session import Session, Target
+from vtrain.core.compose import Images
+from vtrain.core.config_file import origin_of, read_text
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.compose import Images
-from vtrain.flags.input_files import origin_of, read_text
 from vtrain.flags.model_options import ModelNameFlag, PredictFlags
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.model import Model

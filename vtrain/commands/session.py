@@ -36,7 +36,7 @@ from vtrain.settings import (
 
 if TYPE_CHECKING:
     from vtrain.backends.models import ModelRegistryBackend
-    from vtrain.flags.compose import Images
+    from vtrain.core.compose import Images
     from vtrain.runtime.job_order import TypedCommand
 
 

@@ -17,12 +17,12 @@ from vtrain.commands.drafting import packages_place, with_local_flags
 from vtrain.commands.idempotency import check_key
 from vtrain.commands.kinds import CUSTOM_JOB, TUNING_JOB
 from vtrain.commands.session import Target, find_target
+from vtrain.core.compose import Draft, JobRequest, compose
+from vtrain.core.config_file import ConfigFile
 from vtrain.digests import file_digest
 from vtrain.errors import ConfigError
 from vtrain.flags.ai_platform_job import LegacyRequest, read_request
 from vtrain.flags.ai_platform_options import LegacyJobFlag, PackageFlags, SubmitFlags
-from vtrain.flags.compose import Draft, JobRequest, compose
-from vtrain.flags.input_files import ConfigFile
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import RuntimeFlags
 from vtrain.flags.options import (
@@ -45,8 +45,8 @@ from vtrain.properties import property_value
 from vtrain.staging import LocalBuckets
 
 if TYPE_CHECKING:
+    from vtrain.core.submission import Place
     from vtrain.messages.resources import Job
-    from vtrain.submission import Place
 
 
 def submit(

@@ -15,6 +15,7 @@ from vtrain.commands.watching import (
     text_sink,
     wait_seconds,
 )
+from vtrain.core.verdict import raise_verdict
 from vtrain.errors import ConfigError
 from vtrain.flags.grammar import count_or_unlimited
 from vtrain.flags.options import (
@@ -31,7 +32,6 @@ from vtrain.messages.log import LogQuery
 from vtrain.output.log_sinks import LogSink, RecordSink
 from vtrain.runtime.folder import SERVICE
 from vtrain.runtime.replica.vertex_view import replica_ids
-from vtrain.verdict import raise_verdict
 
 
 def wait(

@@ -16,6 +16,8 @@ from vtrain.backends import HostBackend, JobBackend
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, resource_document
+from vtrain.core.following import SILENCE, Follow, follow
+from vtrain.core.verdict import raise_verdict
 from vtrain.errors import (
     InterruptedByUser,
     OutputError,
@@ -24,7 +26,6 @@ from vtrain.errors import (
     VtrainError,
 )
 from vtrain.flags.grammar import duration_seconds
-from vtrain.following import SILENCE, Follow, follow
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
@@ -33,7 +34,6 @@ from vtrain.output.console import Console
 from vtrain.output.log_sinks import LogSink, TextSink
 from vtrain.output.terminal import clock, on_one_line
 from vtrain.output.writing import in_haste
-from vtrain.verdict import raise_verdict
 
 if TYPE_CHECKING:
     from vtrain.commands.top import UsageLine

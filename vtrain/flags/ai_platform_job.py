@@ -14,10 +14,10 @@ import msgspec
 from vtrain.ai_platform.tables import CUSTOM
 from vtrain.ai_platform.training_input import LegacyJob, TrainingInput
 from vtrain.ai_platform.translation import translate
+from vtrain.core.config_file import ConfigFile, read_config
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.ai_platform_options import PackageFlags, SubmitFlags
 from vtrain.flags.grammar import split_list
-from vtrain.flags.input_files import ConfigFile, read_config
 from vtrain.flags.resource_fields import kms_key_name
 from vtrain.flags.row import fields_of
 from vtrain.messages.codec import read_message, to_document, with_json_names

@@ -113,7 +113,7 @@ class FlagCommand(TyperCommand):
 
     def _place_of(self, words: list[str], ctx: Any) -> str:
         """A hint about the place of words that are no flag: with the machines, or with the trainer."""
-        from vtrain.flags.pools import FLAG, MACHINE_KEYS
+        from vtrain.core.pools import FLAG, MACHINE_KEYS
 
         word = words[0]
         if word.partition("=")[0] == FLAG:

@@ -111,7 +111,7 @@ def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def pool(incomplete: str) -> list[str]:
     """The last key of a `--worker-pool-spec`, or its value where there is a list of them."""
-    from vtrain.flags.pools import KEYS
+    from vtrain.core.pools import KEYS
     from vtrain.messages.rules import ACCELERATORS
     from vtrain.runtime.machines import machine_types
 

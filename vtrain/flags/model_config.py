@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from vtrain.core.config_file import read_text
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_dicts, whole_number
-from vtrain.flags.input_files import read_text
 from vtrain.flags.model_options import UploadFlags
 from vtrain.flags.row import fields_of
 from vtrain.messages.codec import read_message

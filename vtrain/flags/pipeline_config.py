@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import msgspec
 
+from vtrain.core.compose import Draft
+from vtrain.core.config_file import ConfigFile, read_config
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.compose import Draft
-from vtrain.flags.input_files import ConfigFile, read_config
 from vtrain.flags.job_options import SpecFlags
 from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
 from vtrain.flags.row import fields_of

@@ -15,20 +15,21 @@ from typing import Any
 
 import msgspec
 
-from vtrain.errors import ConfigError, PackagingError, UsageError
-from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import account
-from vtrain.flags.job_options import SpecFlags, TrainerFlags
-from vtrain.flags.pools import (
+from vtrain.core.compose import JobRequest, make_source
+from vtrain.core.pools import (
     EXTRA_KEYS,
     MACHINE_KEYS,
     NAMING_KEYS,
+    Pools,
     check_changes,
-    machine_document,
-    parse_pools,
-    pool_list,
+    container_pools,
+    machine_pools,
+    trainer_pools,
 )
-from vtrain.flags.request import check_has_folder, job_request
+from vtrain.errors import ConfigError, PackagingError, UsageError
+from vtrain.flags.grammar import account
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.request import check_has_folder, job_request, parse_pools
 from vtrain.messages.rules import ACCELERATORS, ENV_NAME, MAX_DISPLAY_NAME, check_labels, enum_hint
 from vtrain.messages.service_documents import laid_over
 from vtrain.packaging.source import TrainerSource, check_module_name, relative_path
@@ -36,7 +37,6 @@ from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
 Remainder = tuple[str, ...] | None
-Pools = tuple[dict[str, str], ...]
 _SUBJECT = re.compile(r"\A(?:--[a-z-]+|labels): ")
 
 
@@ -94,7 +94,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     def _with_extras(self, source: TrainerSource | None, job: ProjectJob) -> TrainerSource | None:
         """The trainer with what goes with it, as the first pool, the flags or the project's job say."""
         first = self.pools[0] if self.pools and not job.config else {}
-        given = {key.replace("-", "_"): pool_list(first, key) for key in EXTRA_KEYS}
+        given = {key.replace("-", "_"): first.get(key, ()) for key in EXTRA_KEYS}
         if source is None:
             check_has_folder(given.values())
             return None
@@ -119,7 +119,7 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
     if spec.python_package_uris:
         raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
     if not job.config:
-        check_changes(pools, _pools(job, pools))
+        check_changes(pools, machine_pools(job, pools))
         image = pools[0].get("executor-image-uri") if pools else ""
         trainer = msgspec.structs.replace(trainer, executor_image_uri=image or trainer.executor_image_uri)
         spec = msgspec.structs.replace(spec, worker_pool_spec=[])
@@ -177,40 +177,6 @@ def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -
     if not trainer.staging_bucket and not os.environ.get("VTRAIN_STAGING_BUCKET"):
         given["staging_bucket"] = job.bucket
     return msgspec.structs.replace(trainer, **given)
-
-
-def container_pools(job: ProjectJob, given: Pools = ()) -> Pools:
-    """The pools of a job that is a container; none where a trainer or a file is named."""
-    if job.path or job.module or job.script or job.config:
-        return ()
-    image = {"container-image-uri": job.image}
-    return tuple({"machine-type": "", **pool, **image} if pool else {} for pool in _pools(job, given))
-
-
-def trainer_pools(job: ProjectJob, given: Pools = ()) -> tuple[dict[str, Any], ...]:
-    """The pools that run the trainer, where no file describes them."""
-    return tuple(machine_document(pool) for pool in _pools(job, given))
-
-
-def _pools(job: ProjectJob, given: Pools) -> Pools:
-    """The machines of a job, in the words of --worker-pool-spec.
-
-    One pool that is `given` counts more than the job's keys, and several in place of its pools. Vertex AI
-    wants the primary alone in the first.
-    """
-    own = {"machine-type": job.machine_type} if job.machine_type else {}
-    if job.accelerator_type:
-        own |= {"accelerator-type": job.accelerator_type}
-        own |= {"accelerator-count": str(job.accelerator_count or 1)}
-    changed = tuple(
-        own | {key: pool[key] for key in MACHINE_KEYS if key in pool} if pool else {} for pool in given
-    )
-    if len(given) > 1:
-        return changed
-    machine = (changed and changed[0]) or own
-    count = int(machine.get("replica-count", job.replica_count))
-    sizes = (1, count - 1) if count > 1 else (count,)
-    return tuple(machine | {"replica-count": str(size)} for size in sizes)
 
 
 def _below(project: Pyproject, path: str) -> Path:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
+from vtrain.core.compose import JobRequest, make_source
+from vtrain.core.pools import COUNTS, EXTRA_KEYS, FLAG, KEYS, Pool
 from vtrain.errors import UsageError
-from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import join_lists, split_list
+from vtrain.flags.grammar import join_lists, split_dict, split_list, whole_number
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
-from vtrain.flags.pools import parse_pools
 from vtrain.flags.resource_fields import kms_key_name
 from vtrain.flags.row import fields_of
-from vtrain.flags.secrets import split_env
+from vtrain.messages.rules import ENV_NAME
 from vtrain.packaging.source import TrainerSource
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
@@ -47,6 +48,42 @@ def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobReques
     key = kms_key_name(spec, project)
     fields = request.fields | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
     return msgspec.structs.replace(request, fields=fields)
+
+
+def parse_pools(values: Sequence[str]) -> tuple[Pool, ...]:
+    """The pools of repeated `--worker-pool-spec` flags. Raises UsageError where one does not parse.
+
+    A list inside a pool is split on `;`, or by its own `^D^`.
+    """
+    return tuple(
+        {key: _pool_value(key, text) for key, text in split_dict(value, FLAG, KEYS).items()}
+        for value in values
+    )
+
+
+def _pool_value(key: str, text: str) -> Any:
+    if key in COUNTS:
+        return whole_number(text, f"{FLAG}: {key}")
+    return split_list(text, f"{FLAG}: {key}", ";") if key in EXTRA_KEYS else text
+
+
+def split_env(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """`--env`, repeated: the variables with a value, and the names whose value the caller has.
+
+    A value may hold anything, commas too. Of a name that is given twice the last counts. Raises UsageError
+    for what is neither.
+    """
+    given: dict[str, str | None] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not ENV_NAME.fullmatch(name):
+            raise UsageError(
+                f"--env: expected NAME=VALUE or NAME, found {text!r}.",
+                hint="Repeat --env for each variable.",
+            )
+        given[name] = value if equals else None
+    with_value = {name: value for name, value in given.items() if value is not None}
+    return with_value, tuple(name for name, value in given.items() if value is None)
 
 
 def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from vtrain.core.config_file import read_config
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import split_dict, whole_number
-from vtrain.flags.input_files import read_config
 from vtrain.flags.job_options import PersistentResourceFlags
 from vtrain.flags.resource_fields import resource_fields
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names

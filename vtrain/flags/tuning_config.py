@@ -11,9 +11,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from vtrain.core.compose import Draft, JobRequest, check_place, compose, lay_over_pools
+from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.compose import Draft, JobRequest, check_place, compose, lay_over_pools
-from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
 from vtrain.flags.resource_fields import resource_fields
 from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags

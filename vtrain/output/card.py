@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vtrain.core.verdict import Failure, ReplicaUse, failure_of, replica_uses
 from vtrain.failure import folded
 from vtrain.messages import states
 from vtrain.output.colours import Piece, Role, dim, name, state
@@ -14,7 +15,6 @@ from vtrain.output.console import Console
 from vtrain.output.terminal import in_width, message_columns, on_one_line
 from vtrain.sizes import size_in_words
 from vtrain.times import took_in_words
-from vtrain.verdict import Failure, ReplicaUse, failure_of, replica_uses
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job

@@ -16,11 +16,11 @@ from vtrain.backends import Pace
 from vtrain.backends.vertex import log_reader
 from vtrain.backends.vertex.backend import VertexBackend
 from vtrain.backends.vertex.log_reader import Timing
+from vtrain.core.following import Follow, follow
+from vtrain.core.verdict import raise_verdict
 from vtrain.errors import JobFailedError, VtrainError
-from vtrain.following import Follow, follow
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.resources import Job
-from vtrain.verdict import raise_verdict
 
 NAME = "projects/demo/locations/us-central1/customJobs/1"
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from vtrain.backends import ReplicaUsage
+from vtrain.core.verdict import failure_of, replica_uses
 from vtrain.errors import ConfigError
 from vtrain.failure import folded
 from vtrain.messages import states
@@ -23,7 +24,6 @@ from vtrain.output.projection import parse_format
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
 from vtrain.times import ago, duration_in_words, took_in_words
-from vtrain.verdict import failure_of, replica_uses
 
 KINDS = {
     CUSTOM_JOBS: "Custom job",

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,6 +27,7 @@ from vtrain.staging import Buckets, Show, file_uri, join_uri
 
 if TYPE_CHECKING:
     from vtrain.backends.image_order import ImageOrder
+    from vtrain.core.compose import Draft
     from vtrain.messages.resources import Job
     from vtrain.packaging.image_plan import ImagePlan
 
@@ -85,29 +86,6 @@ class MadeImage(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     digest: str
     built: bool
-
-
-class Unpackaged(Protocol):
-    """A job whose trainer may still have to be packaged."""
-
-    @property
-    def source(self) -> TrainerSource | None: ...
-
-    @property
-    def executor_image_uri(self) -> str: ...
-
-    @property
-    def output_image_uri(self) -> str: ...
-
-    @property
-    def indexes(self) -> frozenset[str]: ...
-
-    @property
-    def unknown_fields(self) -> dict[str, Any]: ...
-
-    def finish(self, python_module: str, package_uris: Sequence[str]) -> Job: ...
-
-    def finish_with_image(self, image_uri: str, module_command: Callable[[str], Sequence[str]]) -> Job: ...
 
 
 def plan_package(
@@ -169,7 +147,7 @@ def _provided(image_uri: str) -> frozenset[str]:
 
 
 def prepare(
-    draft: Unpackaged,
+    draft: Draft,
     backend: JobBackend,
     place: Place,
     *,
@@ -219,7 +197,7 @@ def _with_environment(
 
 
 def plan_job(
-    draft: Unpackaged, place: Place, *, strict: bool, image: ImageOrder | None = None
+    draft: Draft, place: Place, *, strict: bool, image: ImageOrder | None = None
 ) -> tuple[Job, SdistPlan | ImagePlan | None, str]:
     """The job with its trainer packaged, what packaging would make, and the image's name (empty: none)."""
     source = draft.source

@@ -5,10 +5,17 @@ from typing import Any
 import pytest
 
 from vtrain import errors
+from vtrain.core.verdict import (
+    DEBUG_INFO,
+    ERROR_INFO,
+    Failure,
+    failure_of,
+    raise_local_verdict,
+    raise_verdict,
+)
 from vtrain.messages import states
 from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
-from vtrain.verdict import DEBUG_INFO, ERROR_INFO, Failure, failure_of, raise_local_verdict, raise_verdict
 
 TRACEBACK = [
     "Traceback (most recent call last):",

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from vtrain.core.pools import check_pools, pool_document
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.pools import check_pools, parse_pools, pool_document, pool_list
+from vtrain.flags.request import parse_pools
 
 CONTAINER = "machine-type=n1-standard-4,container-image-uri=gcr.io/p/i"
 PYTHON = "machine-type=n1,executor-image-uri=gcr.io/p/e,python-module=trainer.task"
@@ -44,9 +45,7 @@ def test_a_pool_becomes_a_worker_pool_spec(value: str, document: dict[str, Any])
 
 def test_lists_inside_a_pool_split_on_semicolons_or_their_own_delimiter() -> None:
     pool = parse_pools(["requirements=a==1;b>=2,extra-dirs=^:^x;y:z"])[0]
-    assert pool_list(pool, "requirements") == ("a==1", "b>=2")
-    assert pool_list(pool, "extra-dirs") == ("x;y", "z")
-    assert pool_list(pool, "extra-packages") == ()
+    assert pool == {"requirements": ("a==1", "b>=2"), "extra-dirs": ("x;y", "z")}
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from job_strategies import valid_jobs
 
+from vtrain.core.compose import JobRequest, compose
 from vtrain.errors import ConfigError
-from vtrain.flags.compose import JobRequest, compose
 from vtrain.messages.codec import read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob
 

@@ -1,41 +1,21 @@
-"""Secrets on the command line: `--env NAME`, and what may not be sent in plain text."""
+"""Secrets among the variables of a job: `--env NAME`, and what may not be sent in plain text."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
-from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.compose import JobRequest
+from vtrain.core.compose import JobRequest
+from vtrain.errors import ConfigError
 from vtrain.messages.codec import to_document
 from vtrain.messages.resources import Job
-from vtrain.messages.rules import ENV_NAME
 from vtrain.messages.secrets import MASK, plain_secrets
 
 _KEEP = "Keep a secret in Secret Manager, and let the trainer read it as the job's --service-account."
 _INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
 MOST_NAMES = 10
-
-
-def split_env(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """`--env`, repeated: the variables with a value, and the names whose value the caller has.
-
-    A value may hold anything, commas too. Of a name that is given twice the last counts. Raises UsageError
-    for what is neither.
-    """
-    given: dict[str, str | None] = {}
-    for text in values:
-        name, equals, value = text.partition("=")
-        if not ENV_NAME.fullmatch(name):
-            raise UsageError(
-                f"--env: expected NAME=VALUE or NAME, found {text!r}.",
-                hint="Repeat --env for each variable.",
-            )
-        given[name] = value if equals else None
-    with_value = {name: value for name, value in given.items() if value is not None}
-    return with_value, tuple(name for name, value in given.items() if value is None)
 
 
 def with_callers_values(

@@ -1,4 +1,4 @@
-"""`--worker-pool-spec`: its keys, gcloud's rules for them, and the WorkerPoolSpec that they make.
+"""Worker pools in the words of `--worker-pool-spec`: gcloud's rules for them, and the messages they make.
 
 The rules are gcloud's (`gcloud ai custom-jobs create --help`); the messages name the pool.
 """
@@ -6,11 +6,13 @@ The rules are gcloud's (`gcloud ai custom-jobs create --help`); the messages nam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtrain.errors import ConfigError, FieldError
-from vtrain.flags.grammar import split_dict, split_list, whole_number
 from vtrain.messages.rules import ACCELERATORS, enum_hint
+
+if TYPE_CHECKING:
+    from vtrain.pyproject import ProjectJob
 
 FLAG = "--worker-pool-spec"
 SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
@@ -18,27 +20,16 @@ EXTRA_KEYS = ("requirements", "extra-packages", "extra-dirs")
 MACHINE_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerator-count")
 NAMING_KEYS = ("container-image-uri", "python-module", "script", "local-package-path")
 """Keys that name what to run; the others say in what, and on which machines."""
+COUNTS = ("replica-count", "accelerator-count")
 KEYS = frozenset(
     (*MACHINE_KEYS, *SOFTWARE_KEYS, *EXTRA_KEYS, "local-package-path", "output-image-uri"),
 )
+Pool = dict[str, Any]
+"""One pool by these keys: `COUNTS` are numbers, `EXTRA_KEYS` tuples of texts, the others texts."""
+Pools = tuple[Pool, ...]
 
 
-def parse_pools(values: Sequence[str]) -> tuple[dict[str, str], ...]:
-    """The pools of repeated `--worker-pool-spec` flags. Raises UsageError where one does not parse."""
-    pools = tuple(split_dict(value, FLAG, KEYS) for value in values)
-    for pool in pools:
-        for key in ("replica-count", "accelerator-count"):
-            if key in pool:
-                whole_number(pool[key], f"{FLAG}: {key}")
-    return pools
-
-
-def pool_list(pool: dict[str, str], key: str) -> tuple[str, ...]:
-    """A list inside a pool: split on `;`, with its own `^D^`."""
-    return split_list(pool.get(key, ""), f"{FLAG}: {key}", ";")
-
-
-def check_pools(pools: Sequence[dict[str, str]], *, executor_required: bool) -> None:
+def check_pools(pools: Sequence[Pool], *, executor_required: bool) -> None:
     """Raise ConfigError for the first of gcloud's rules that the pools break."""
     if not pools[0]:
         raise _wrong(0, "may not be empty: it holds the primary replica")
@@ -56,13 +47,13 @@ def check_pools(pools: Sequence[dict[str, str]], *, executor_required: bool) -> 
             _check_unpackaged(index, pool, executor_required)
 
 
-def _check_machine(index: int, pool: dict[str, str]) -> None:
+def _check_machine(index: int, pool: Pool) -> None:
     if "machine-type" not in pool:
         raise _wrong(index, "needs machine-type", "Add machine-type=n1-standard-4.")
     _check_accelerator(index, pool)
 
 
-def _check_accelerator(index: int, pool: dict[str, str]) -> None:
+def _check_accelerator(index: int, pool: Pool) -> None:
     if "accelerator-count" in pool and "accelerator-type" not in pool:
         raise _wrong(index, "has accelerator-count without accelerator-type")
     accelerator = pool.get("accelerator-type")
@@ -71,13 +62,13 @@ def _check_accelerator(index: int, pool: dict[str, str]) -> None:
         raise _wrong(index, f"has an unknown accelerator-type, {accelerator!r}", hint)
 
 
-def _check_follower(index: int, pool: dict[str, str]) -> None:
+def _check_follower(index: int, pool: Pool) -> None:
     named = [key for key in (*SOFTWARE_KEYS, *EXTRA_KEYS) if key in pool]
     if named:
         raise _wrong(index, f"has {', '.join(named)}, but every pool runs the first pool's local package")
 
 
-def _check_packaged(index: int, pool: dict[str, str], executor_required: bool) -> None:
+def _check_packaged(index: int, pool: Pool, executor_required: bool) -> None:
     if executor_required and "executor-image-uri" not in pool:
         raise _wrong(
             index,
@@ -100,7 +91,7 @@ def _check_packaged(index: int, pool: dict[str, str], executor_required: bool) -
         raise _wrong(index, "has an empty output-image-uri", "Name an image, or leave the key out.")
 
 
-def _check_unpackaged(index: int, pool: dict[str, str], executor_required: bool) -> None:
+def _check_unpackaged(index: int, pool: Pool, executor_required: bool) -> None:
     images = [key for key in ("executor-image-uri", "container-image-uri") if key in pool]
     if len(images) > 1 or (not images and (executor_required or "python-module" not in pool)):
         raise _wrong(
@@ -118,7 +109,7 @@ def _check_unpackaged(index: int, pool: dict[str, str], executor_required: bool)
         raise _wrong(index, f"has {', '.join(extra)}, which go with local-package-path only")
 
 
-def check_changes(given: Sequence[dict[str, str]], changed: Sequence[dict[str, str]]) -> None:
+def check_changes(given: Sequence[Pool], changed: Sequence[Pool]) -> None:
     """Raise ConfigError for pools that cannot be laid over a saved job, or that make a bad job of it."""
     for index, pool in enumerate(given[1:], start=1):
         _check_follower(index, pool)
@@ -139,7 +130,7 @@ def check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged: bool) -> dict[str, Any]:
+def pool_document(pool: Pool, package_uris: Sequence[str], *, packaged: bool) -> dict[str, Any]:
     """The WorkerPoolSpec of one pool as JSON holds it; an empty pool is an empty message."""
     if not pool:
         return {}
@@ -157,19 +148,50 @@ def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged
     }
 
 
-def machine_document(pool: dict[str, str]) -> dict[str, Any]:
+def machine_document(pool: Pool) -> dict[str, Any]:
     """The part of a WorkerPoolSpec that tells the machines; an empty pool is an empty message."""
     if not pool:
         return {}
     machine: dict[str, Any] = {"machineType": pool["machine-type"]} if pool.get("machine-type") else {}
     if pool.get("accelerator-type"):
         machine["acceleratorType"] = pool["accelerator-type"]
-        machine["acceleratorCount"] = whole_number(
-            pool.get("accelerator-count", "1"), f"{FLAG}: accelerator-count"
-        )
+        machine["acceleratorCount"] = pool.get("accelerator-count", 1)
     # gcloud checks no range: the backend's plan does
-    count = whole_number(pool.get("replica-count", "1"), f"{FLAG}: replica-count")
-    return ({"machineSpec": machine} if machine else {}) | {"replicaCount": count}
+    return ({"machineSpec": machine} if machine else {}) | {"replicaCount": pool.get("replica-count", 1)}
+
+
+def container_pools(job: ProjectJob, given: Pools = ()) -> Pools:
+    """The pools of a job that is a container; none where a trainer or a file is named."""
+    if job.path or job.module or job.script or job.config:
+        return ()
+    image = {"container-image-uri": job.image}
+    return tuple({"machine-type": "", **pool, **image} if pool else {} for pool in machine_pools(job, given))
+
+
+def trainer_pools(job: ProjectJob, given: Pools = ()) -> tuple[dict[str, Any], ...]:
+    """The pools that run the trainer, where no file describes them."""
+    return tuple(machine_document(pool) for pool in machine_pools(job, given))
+
+
+def machine_pools(job: ProjectJob, given: Pools) -> Pools:
+    """The machines of a job, in the words of --worker-pool-spec.
+
+    One pool that is `given` counts more than the job's keys, and several in place of its pools. Vertex AI
+    wants the primary alone in the first.
+    """
+    own: Pool = {"machine-type": job.machine_type} if job.machine_type else {}
+    if job.accelerator_type:
+        own |= {"accelerator-type": job.accelerator_type}
+        own |= {"accelerator-count": job.accelerator_count or 1}
+    changed = tuple(
+        own | {key: pool[key] for key in MACHINE_KEYS if key in pool} if pool else {} for pool in given
+    )
+    if len(given) > 1:
+        return changed
+    machine = (changed and changed[0]) or own
+    count = machine.get("replica-count", job.replica_count)
+    sizes = (1, count - 1) if count > 1 else (count,)
+    return tuple(machine | {"replica-count": size} for size in sizes)
 
 
 def _wrong(index: int, what: str, hint: str = "") -> ConfigError:

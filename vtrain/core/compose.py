@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
+from vtrain.core.pools import EXTRA_KEYS, Pool, check_config_pools, check_pools, pool_document
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
-from vtrain.flags.pools import check_config_pools, check_pools, pool_document, pool_list
 from vtrain.messages.base import Message
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
@@ -41,7 +41,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     config: str | None = None
     allow_unknown_fields: bool = False
-    pools: tuple[dict[str, str], ...] = ()
+    pools: tuple[Pool, ...] = ()
     args: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     package_uris: tuple[str, ...] = ()
@@ -314,9 +314,7 @@ def _source(request: JobRequest) -> TrainerSource | None:
         folder=first["local-package-path"],
         python_module=first.get("python-module", ""),
         script=first.get("script", ""),
-        requirements=pool_list(first, "requirements"),
-        extra_packages=pool_list(first, "extra-packages"),
-        extra_dirs=pool_list(first, "extra-dirs"),
+        **{key.replace("-", "_"): first.get(key, ()) for key in EXTRA_KEYS},
     )
 
 
@@ -396,11 +394,6 @@ def _lay_over_tasks(pools: list[dict[str, Any]], request: JobRequest) -> None:
 
 
 def _merge_env(env: list[dict[str, str]], changes: dict[str, str]) -> list[dict[str, str]]:
-    kept = [_changed(variable, changes) for variable in env]
-    known = {variable.get("name") for variable in env}
-    return kept + [{"name": name, "value": value} for name, value in changes.items() if name not in known]
-
-
-def _changed(variable: dict[str, str], changes: dict[str, str]) -> dict[str, str]:
-    name = variable.get("name", "")
-    return {"name": name, "value": changes[name]} if name in changes else variable
+    given = {name: {"name": name, "value": value} for name, value in changes.items()}
+    kept = [given.get(variable.get("name", ""), variable) for variable in env]
+    return kept + [variable for variable in given.values() if variable not in kept]

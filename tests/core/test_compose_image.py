@@ -10,12 +10,12 @@ import pytest
 
 from vtrain.backends import Plan
 from vtrain.backends.image_order import ImageOrder
-from vtrain.flags.compose import Draft, JobRequest, compose, make_source
-from vtrain.flags.pools import parse_pools
+from vtrain.core.compose import Draft, JobRequest, compose, make_source
+from vtrain.core.submission import Place, prepare
+from vtrain.flags.request import parse_pools
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.staging import LocalBuckets
-from vtrain.submission import Place, prepare
 from vtrain.testing.memory import MemoryBackend
 
 POOLS = (

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from vtrain import following as module
 from vtrain.backends import LOCAL_PACE, Pace, Page, Plan, Query
+from vtrain.core import following as module
+from vtrain.core.following import Follow, follow
 from vtrain.errors import (
     ContactLostError,
     CredentialsError,
@@ -21,7 +22,6 @@ from vtrain.errors import (
     VtrainError,
     WaitTimeoutError,
 )
-from vtrain.following import Follow, follow
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogEntry, LogPage, LogQuery

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from vtrain.core.compose import JobRequest, compose, make_source
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.compose import JobRequest, compose, make_source
-from vtrain.flags.pools import parse_pools
+from vtrain.flags.request import parse_pools
 from vtrain.messages.codec import to_document
 
 CONFIG = """
