@@ -25,7 +25,7 @@ HERE = "The job has to run on this machine."
 COMMANDS = (
     CommandInfo(
         name="cp",
-        handler="vtrain.commands.copying:copy",
+        handler="vtrain.commands.inside:copy",
         details="PATH is below the job's output folder (model, checkpoints, logs), or else below the working "
         "directory of the replica. Without PATH the whole output folder is copied. TARGET is the current "
         "folder by default. The job may run or have ended; it has to be one of this machine.",
@@ -40,7 +40,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="dashboard",
-        handler="vtrain.commands.dashboard:dashboard",
+        handler="vtrain.commands.servers:dashboard",
         details="Lists jobs of all kinds, and shows the log, failure, files and metrics of each. "
         "The address is on 127.0.0.1, and has a token without which nothing is answered. The pages change "
         "nothing and load nothing from elsewhere. Needs the extra emulator.",

@@ -75,7 +75,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="logs",
-        handler="vtrain.commands.watch_jobs:logs",
+        handler="vtrain.commands.watching:logs",
         details="With -f it is the same as custom-jobs stream-logs: the job's state decides the exit code.",
         examples=(
             ("Print what the newest job has logged so far", "vtrain logs @last"),
