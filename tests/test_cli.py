@@ -26,7 +26,7 @@ DRY_RUN = ("custom-jobs", "create", *DEMO, "--dry-run")
 
 def all_commands() -> list[CommandInfo]:
     modules = [import_module(listed.module) for listed in cli.GROUPS.values()]
-    alone = [*map(cli.late_command, cli.LATE_COMMANDS), *cli.COMMANDS.values()]
+    alone = map(cli.command_alone, cli.COMMANDS)
     return [*(info for module in modules for info in module.COMMANDS), *alone]
 
 

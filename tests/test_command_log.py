@@ -12,6 +12,7 @@ import pytest
 
 from vtrain import cli
 from vtrain.command_log import MAX_LOG_BYTES, record_command
+from vtrain.commands import other_commands
 
 SECRET = "hunter2-very-secret"
 WORDS = (
@@ -94,8 +95,10 @@ def test_a_crash_report_holds_no_secret(
 ) -> None:
     monkeypatch.setenv("SHELLS_TOKEN", "from-the-shell")
     monkeypatch.setenv("PLACE", "/some/place")
-    broken = msgspec.structs.replace(cli.COMMANDS["gc"], handler=f"{__name__}:fail", takes_remainder=True)
-    monkeypatch.setitem(cli.COMMANDS, "gc", broken)
+    broken = msgspec.structs.replace(
+        cli.command_alone("gc"), handler=f"{__name__}:fail", takes_remainder=True
+    )
+    monkeypatch.setattr(other_commands, "COMMANDS", (broken,))
     if home_is_a_file:
         vtrain_home.touch()
     ended = vtrain("gc", "--", "--api-key", SECRET)

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
+from vtrain.commands import COMMANDS, GROUPS, HEADINGS
 from vtrain.errors import (
     HungUp,
     InterruptedByUser,
@@ -23,167 +25,12 @@ from vtrain.errors import (
     VtrainError,
 )
 from vtrain.flags.command import CommandInfo, Invocation, build_command, common_flags, take_text
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    HelpFlags,
-    InitFlags,
-    PlaceFlags,
-    PruneFlags,
-    SchemaFlag,
-)
 from vtrain.messages.nearest import did_you_mean
 from vtrain.output.writing import print_text, set_haste
 
 if TYPE_CHECKING:
     from vtrain.flags.help_page import Page
 
-RUN, INSIDE, SET_UP = "Run and watch jobs", "Look inside a job", "Set up and clean up"
-SAME, MORE = "The same as in gcloud ai", "More"
-HEADINGS = (RUN, INSIDE, SET_UP, SAME, MORE)
-"""The headings of `vtrain --help`, in its order."""
-
-
-class Listed(NamedTuple):
-    """A group or a command of the root: its heading, the module with its table, and its summary."""
-
-    heading: str
-    module: str
-    summary: str
-
-
-GROUPS = {
-    "custom-jobs": Listed(
-        SAME, "vtrain.commands.custom_jobs", "Create, watch and manage custom training jobs."
-    ),
-    "hp-tuning-jobs": Listed(
-        SAME, "vtrain.commands.hp_tuning_jobs", "Create, watch and manage hyperparameter tuning jobs."
-    ),
-    "training-pipelines": Listed(
-        MORE, "vtrain.commands.training_pipelines", "Train, and register the model that comes of it."
-    ),
-    "persistent-resources": Listed(
-        SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
-    ),
-    "models": Listed(SAME, "vtrain.commands.models", "Keep trained models, in versions, and try them."),
-    "ai-platform": Listed(
-        MORE,
-        "vtrain.commands.ai_platform",
-        "Run command lines of AI Platform Training, whose service is gone.",
-    ),
-    "package": Listed(MORE, "vtrain.commands.package", "Package a trainer without running it."),
-    "emulator": Listed(MORE, "vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
-}
-LATE_COMMANDS: dict[str, Listed] = {
-    "run": Listed(
-        RUN,
-        "vtrain.commands.short_commands",
-        "Run a script or a folder on this machine, and exit with its exit code.",
-    ),
-    "submit": Listed(
-        RUN,
-        "vtrain.commands.short_commands",
-        "Create a job from a script or a folder, without waiting for its end.",
-    ),
-    "ps": Listed(RUN, "vtrain.commands.short_commands", "List jobs, newest first."),
-    "logs": Listed(
-        RUN,
-        "vtrain.commands.short_commands",
-        "Print the log of a job. With -f, follow it until the job ends.",
-    ),
-    "show": Listed(RUN, "vtrain.commands.short_commands", "Print a job."),
-    "stop": Listed(RUN, "vtrain.commands.short_commands", "Cancel a job."),
-    "rerun": Listed(
-        RUN, "vtrain.commands.short_commands", "Run the command line of a job again, with the current files."
-    ),
-    "rm": Listed(RUN, "vtrain.commands.short_commands", "Delete an ended job with its log and its files."),
-    "exec": Listed(INSIDE, "vtrain.commands.look_inside", "Run a command in a running replica of a job."),
-    "debug": Listed(INSIDE, "vtrain.commands.short_commands", "Run a script or a folder under a debugger."),
-    "cp": Listed(INSIDE, "vtrain.commands.look_inside", "Copy a model or other files of a job."),
-    "top": Listed(
-        INSIDE, "vtrain.commands.look_inside", "Show the processor, memory and GPU use of running jobs."
-    ),
-    "dashboard": Listed(
-        INSIDE, "vtrain.commands.look_inside", "Show the jobs of this machine in a browser, until Ctrl-C."
-    ),
-    "tensorboard": Listed(INSIDE, "vtrain.commands.look_inside", "Open TensorBoard on the logs of a job."),
-    "shell": Listed(INSIDE, "vtrain.commands.look_inside", "Open a shell in a running replica of a job."),
-}
-"""Commands without a group whose tables are imported when they are named."""
-COMMANDS = {
-    "doctor": CommandInfo(
-        name="doctor",
-        heading=SET_UP,
-        handler="vtrain.commands.doctor:doctor",
-        summary="Check this machine and the backends, and print how to fix problems.",
-        details="Only the chosen backend is checked over the network. The exit code is 1 if it cannot work. "
-        "Nothing is changed, and no secret is printed.",
-        examples=(
-            ("Check the backend that your jobs use", "vtrain doctor"),
-            ("Check credentials, APIs and bucket for Vertex AI", "vtrain doctor --backend=vertex"),
-        ),
-        flags=(PlaceFlags, CommonFlags),
-    ),
-    "gc": CommandInfo(
-        name="gc",
-        heading=SET_UP,
-        handler="vtrain.commands.gc:gc",
-        summary="Remove caches, old jobs and leftovers.",
-        details="Removes ended jobs with their logs, and cached environments, packages and images, after 30 "
-        "days without use. Removes processes, containers, networks and temporary files of jobs that have "
-        "ended. Keeps what a running job uses, and images that you gave a name.",
-        examples=(
-            ("Show what would be removed, and how much space it takes", "vtrain gc --dry-run"),
-            ("Remove everything that was not used for a week", "vtrain gc --older-than=7d"),
-        ),
-        flags=(PruneFlags, DryRunFlag, CommonFlags),
-    ),
-    "init": CommandInfo(
-        name="init",
-        heading=SET_UP,
-        handler="vtrain.commands.init:init",
-        summary="Write the job of this folder into pyproject.toml, so that 'vtrain run' runs it.",
-        details="Looks for the module or script that starts the trainer, and asks at most four questions on "
-        "a terminal. The rest of pyproject.toml stays as it is; without that file, it is made.",
-        examples=(
-            ("Describe the project in this folder", "vtrain init"),
-            ("Ask nothing, and only show what would be written", "vtrain init --yes --dry-run"),
-        ),
-        flags=(InitFlags, DryRunFlag, CommonFlags),
-    ),
-    "schema": CommandInfo(
-        name="schema",
-        heading=SET_UP,
-        handler="vtrain.commands.schema:schema",
-        summary="Print a JSON schema, for editors that complete and check files.",
-        examples=(
-            ("Save the schema of config files", "vtrain schema custom-job > custom-job.schema.json"),
-            ("Save the schema of [tool.vtrain]", "vtrain schema pyproject > vtrain.schema.json"),
-        ),
-        flags=(SchemaFlag, CommonFlags),
-    ),
-    "help": CommandInfo(
-        name="help",
-        heading=MORE,
-        handler="vtrain.commands.help:show_help",
-        summary="Show the help of a command, or the flags that all commands take.",
-        examples=(
-            ("Show the flags of a command", "vtrain help custom-jobs create"),
-            ("Show the common flags", "vtrain help flags"),
-            ("Read the manual", "vtrain help --man | man -l -"),
-        ),
-        flags=(HelpFlags, CommonFlags),
-        fixed={"make_root": lambda: _group(RootGroup, "vtrain", HELP)},
-    ),
-    "version": CommandInfo(
-        name="version",
-        heading=MORE,
-        handler="vtrain.commands.help:show_version",
-        summary="Print the version of vtrain.",
-        flags=(CommonFlags,),
-    ),
-}
-"""Commands without a group whose flags cost nothing to import."""
 _OTHER_NAMES = {"ml-engine": "ai-platform"}
 """Names of groups that gcloud took besides their own."""
 COMPLETION_FLAGS = ("--install-completion", "--show-completion")
@@ -251,10 +98,13 @@ class Group(TyperGroup):
         return did_you_mean(name, self.list_commands(ctx), otherwise=elsewhere)
 
 
-def late_command(name: str) -> CommandInfo:
-    """Import the module of one of LATE_COMMANDS, and return the command."""
-    table: tuple[CommandInfo, ...] = import_module(LATE_COMMANDS[name].module).COMMANDS
-    return next(info for info in table if info.name == name)
+def command_alone(name: str) -> CommandInfo:
+    """Import the table with one of COMMANDS, and return the command."""
+    listed = COMMANDS[name]
+    table: tuple[CommandInfo, ...] = import_module(listed.module).COMMANDS
+    info = next(info for info in table if info.name == name)
+    fixed = {"make_root": lambda: _group(RootGroup, "vtrain", HELP)} if name == "help" else info.fixed
+    return msgspec.structs.replace(info, summary=listed.summary, fixed=fixed)
 
 
 class RootGroup(Group):
@@ -271,16 +121,14 @@ class RootGroup(Group):
         return super().hint(ctx, name)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
-        return [*GROUPS, *LATE_COMMANDS, *COMMANDS]
+        return [*GROUPS, *COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in _TRACKS:
             ctx.obj.common |= _TRACKS[cmd_name]
             return self
         if cmd_name in COMMANDS:
-            return build_command(COMMANDS[cmd_name])
-        if cmd_name in LATE_COMMANDS:
-            return build_command(late_command(cmd_name))
+            return build_command(command_alone(cmd_name))
         cmd_name = _OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name not in GROUPS:
             return None
@@ -289,10 +137,8 @@ class RootGroup(Group):
 
     def rows(self) -> dict[str, list[tuple[str, str]]]:
         found: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
-        for name, listed in (LATE_COMMANDS | GROUPS).items():
+        for name, listed in (GROUPS | COMMANDS).items():
             found[listed.heading].append((name, listed.summary))
-        for name, info in COMMANDS.items():
-            found[info.heading].append((name, info.summary))
         return {heading: rows for heading, rows in found.items() if rows}
 
 

@@ -216,7 +216,7 @@ def test_values_are_offered(asked: Asked, tmp_path: Path, words: str, expected: 
 
 def test_commands_are_offered_with_their_summaries(asked: Asked) -> None:
     assert asked("custom-jobs", "desc") == [("describe", "Print one custom job.")]
-    assert dict(asked("")).keys() == {*cli.GROUPS, *cli.LATE_COMMANDS, *cli.COMMANDS}
+    assert dict(asked("")).keys() == {*cli.GROUPS, *cli.COMMANDS}
     assert ("--region", REGION_HELP) in asked("custom-jobs", "list", "--reg")
 
 

@@ -27,7 +27,7 @@ def every_command() -> dict[str, CommandInfo]:
         for group, listed in cli.GROUPS.items()
         for info in import_module(listed.module).COMMANDS
     }
-    return found | {name: cli.late_command(name) for name in cli.LATE_COMMANDS} | cli.COMMANDS
+    return found | {name: cli.command_alone(name) for name in cli.COMMANDS}
 
 
 COMMANDS = every_command()
@@ -49,12 +49,7 @@ def test_all_ways_to_ask_give_the_same_help(vtrain: Any, argv: tuple[str, ...]) 
 
 def test_the_root_lists_every_command_once(vtrain: Any) -> None:
     listed = re.findall(r"^  ([a-z-]+) +[A-Z]", vtrain("--help").out, re.MULTILINE)
-    assert sorted(listed) == sorted([*cli.GROUPS, *cli.LATE_COMMANDS, *cli.COMMANDS])
-
-
-def test_summaries_of_late_commands_are_those_of_their_tables() -> None:
-    for name, listed in cli.LATE_COMMANDS.items():
-        assert listed.summary == cli.late_command(name).summary
+    assert sorted(listed) == sorted([*cli.GROUPS, *cli.COMMANDS])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,7 +11,7 @@ from stored_jobs import add_job, local_name
 from tuning_jobs import TRIALS, tuning_document
 from vertex_service import VertexService
 
-from vtrain.commands.job_names import newest_jobs, replicas_of
+from vtrain.commands.jobs import newest_jobs, replicas_of
 from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, TUNING_JOB, ResourceKind
 from vtrain.commands.references import find_reference
 from vtrain.flags.options import PlaceFlags

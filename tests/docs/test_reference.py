@@ -53,7 +53,7 @@ def real_commands() -> dict[str, Any]:
         module = __import__(cli.GROUPS[group].module, fromlist=["COMMANDS"])
         infos: tuple[CommandInfo, ...] = module.COMMANDS
         found |= {f"vtrain {group} {info.name}": build_command(info) for info in infos}
-    alone = [*map(cli.late_command, cli.LATE_COMMANDS), *cli.COMMANDS.values()]
+    alone = map(cli.command_alone, cli.COMMANDS)
     return found | {f"vtrain {info.name}": build_command(info) for info in alone}
 
 

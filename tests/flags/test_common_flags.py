@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vtrain import cli
+from vtrain.commands import other_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.options import CommonFlags
 
@@ -35,8 +35,8 @@ def record(common: CommonFlags) -> None:
 @pytest.fixture
 def run(vtrain: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs a command line in which `gc` is `record`, and returns what it was given."""
-    info = CommandInfo(name="gc", handler=f"{__name__}:record", summary="Record.", flags=(CommonFlags,))
-    monkeypatch.setitem(cli.COMMANDS, "gc", info)
+    info = CommandInfo(name="gc", handler=f"{__name__}:record", flags=(CommonFlags,))
+    monkeypatch.setattr(other_commands, "COMMANDS", (info,))
 
     def given(*words: str) -> CommonFlags:
         ended = vtrain(*words)

@@ -101,7 +101,7 @@ def all_commands() -> dict[str, CommandInfo]:
         for group, listed in cli.GROUPS.items()
         for info in import_module(listed.module).COMMANDS
     }
-    found |= {name: cli.late_command(name) for name in cli.LATE_COMMANDS} | cli.COMMANDS
+    found |= {name: cli.command_alone(name) for name in cli.COMMANDS}
     return {line: info for line, info in found.items() if line not in LEFT_OUT}
 
 

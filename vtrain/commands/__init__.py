@@ -1,0 +1,72 @@
+"""The commands of vtrain: which there are, and in which module the table with their flags is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RUN, INSIDE, SET_UP = "Run and watch jobs", "Look inside a job", "Set up and clean up"
+SAME, MORE = "The same as in gcloud ai", "More"
+HEADINGS = (RUN, INSIDE, SET_UP, SAME, MORE)
+"""The headings of `vtrain --help`, in its order."""
+_SHORT, _OTHER = "vtrain.commands.short_commands", "vtrain.commands.other_commands"
+
+
+class Listed(NamedTuple):
+    """A group or a command of the root: its heading, the module with its table, and its summary.
+
+    The table is a tuple of CommandInfo called COMMANDS. The module is imported when the name is typed.
+    """
+
+    heading: str
+    module: str
+    summary: str
+
+
+GROUPS = {
+    "custom-jobs": Listed(
+        SAME, "vtrain.commands.custom_jobs", "Create, watch and manage custom training jobs."
+    ),
+    "hp-tuning-jobs": Listed(
+        SAME, "vtrain.commands.hp_tuning_jobs", "Create, watch and manage hyperparameter tuning jobs."
+    ),
+    "training-pipelines": Listed(
+        MORE, "vtrain.commands.training_pipelines", "Train, and register the model that comes of it."
+    ),
+    "persistent-resources": Listed(
+        SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
+    ),
+    "models": Listed(SAME, "vtrain.commands.models", "Keep trained models, in versions, and try them."),
+    "ai-platform": Listed(
+        MORE,
+        "vtrain.commands.ai_platform",
+        "Run command lines of AI Platform Training, whose service is gone.",
+    ),
+    "package": Listed(MORE, "vtrain.commands.package", "Package a trainer without running it."),
+    "emulator": Listed(MORE, "vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
+}
+COMMANDS = {
+    "run": Listed(RUN, _SHORT, "Run a script or a folder on this machine, and exit with its exit code."),
+    "submit": Listed(RUN, _SHORT, "Create a job from a script or a folder, without waiting for its end."),
+    "ps": Listed(RUN, _SHORT, "List jobs, newest first."),
+    "logs": Listed(RUN, _SHORT, "Print the log of a job. With -f, follow it until the job ends."),
+    "show": Listed(RUN, _SHORT, "Print a job."),
+    "stop": Listed(RUN, _SHORT, "Cancel a job."),
+    "rerun": Listed(RUN, _SHORT, "Run the command line of a job again, with the current files."),
+    "rm": Listed(RUN, _SHORT, "Delete an ended job with its log and its files."),
+    "exec": Listed(INSIDE, _OTHER, "Run a command in a running replica of a job."),
+    "debug": Listed(INSIDE, _SHORT, "Run a script or a folder under a debugger."),
+    "cp": Listed(INSIDE, _OTHER, "Copy a model or other files of a job."),
+    "top": Listed(INSIDE, _OTHER, "Show the processor, memory and GPU use of running jobs."),
+    "dashboard": Listed(INSIDE, _OTHER, "Show the jobs of this machine in a browser, until Ctrl-C."),
+    "tensorboard": Listed(INSIDE, _OTHER, "Open TensorBoard on the logs of a job."),
+    "shell": Listed(INSIDE, _OTHER, "Open a shell in a running replica of a job."),
+    "doctor": Listed(SET_UP, _OTHER, "Check this machine and the backends, and print how to fix problems."),
+    "gc": Listed(SET_UP, _OTHER, "Remove caches, old jobs and leftovers."),
+    "init": Listed(
+        SET_UP, _OTHER, "Write the job of this folder into pyproject.toml, so that 'vtrain run' runs it."
+    ),
+    "schema": Listed(SET_UP, _OTHER, "Print a JSON schema, for editors that complete and check files."),
+    "help": Listed(MORE, _OTHER, "Show the help of a command, or the flags that all commands take."),
+    "version": Listed(MORE, _OTHER, "Print the version of vtrain."),
+}
+"""The commands without a group. Their tables have no summaries, as these are here."""

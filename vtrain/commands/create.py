@@ -1,12 +1,19 @@
-"""`vtrain custom-jobs create`."""
+"""The end of every `create`: one job for a key, planned or made, and followed if that is wanted."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
 import msgspec
 
+from vtrain.backends import LOCAL_PACE, Query
 from vtrain.backends.base import RuntimeBackend
+from vtrain.backends.pager import all_jobs
 from vtrain.backends.programs import SUPERVISE
-from vtrain.commands.after_create import Staying, read_staying, show_created
+from vtrain.command_log import is_repeated
 from vtrain.commands.drafting import (
     create_request,
     draft_job,
@@ -15,12 +22,14 @@ from vtrain.commands.drafting import (
     show_plan,
     with_local_flags,
 )
-from vtrain.commands.idempotency import check_key, create_once, with_key
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
-from vtrain.commands.session import Target, find_target, sent_document
+from vtrain.commands.references import command_about, shown_name
+from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
+from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft
 from vtrain.core.secrets import check_secrets
 from vtrain.core.submission import Place
+from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import LocalFlags
 from vtrain.flags.options import (
@@ -34,7 +43,14 @@ from vtrain.flags.options import (
 )
 from vtrain.flags.project_job import JobLine, job_line
 from vtrain.flags.request import with_key_of
+from vtrain.messages.names import KEY_LABEL
+from vtrain.messages.rules import check_labels
+from vtrain.messages.states import UNSUCCESSFUL, job_state
+from vtrain.output.colours import name
 from vtrain.runtime.supervisor_process import stand_by
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 
 def create(
@@ -106,3 +122,139 @@ def create_drafted(
         reuse_failed=manner.once.reuse_failed,
     )
     show_created(session, kind, job, manner.staying, new=new)
+
+
+class Staying(msgspec.Struct, frozen=True, kw_only=True):
+    """The wish to wait for a new job, with its log or without; `timeout` is in seconds, None for no limit."""
+
+    stays: bool
+    stream: bool
+    timeout: float | None
+    on_interrupt: str
+
+
+def read_staying(waiting: WaitFlags, interrupt: InterruptFlag) -> Staying:
+    """Read the flags. Raises UsageError for a time to wait without --wait or --stream-logs."""
+    on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
+    timeout = wait_seconds(waiting.wait_timeout)
+    stays = waiting.stream_logs or waiting.wait
+    if timeout is not None and not stays:
+        raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
+    return Staying(stays=stays, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt)
+
+
+def show_created(
+    session: Session, kind: ResourceKind, job: Job, staying: Staying, *, new: bool = True
+) -> None:
+    """Say that the job is there, and print it: at once, or at its end, which then decides the exit code.
+
+    A job that is not `new` was made by an earlier run with the same idempotency key.
+    """
+    log_command, _ = come_back(job.name).splitlines()
+    done = "is submitted successfully" if new else "was submitted with this key before, and is taken as it is"
+    session.console.status(f"{kind.noun} [", name(shown_name(job.name)), f"] {done}.")
+    session.console.progress(f"\n$ {command_about(job.name, 'describe')}\n{log_command}\n")
+    if not staying.stays:
+        session.console.result(resource_document(job))
+        return
+    stay_to_the_end(
+        session,
+        job.name,
+        stream=staying.stream,
+        timeout=staying.timeout,
+        on_interrupt=staying.on_interrupt,
+    )
+
+
+# --idempotency-key: a step that is run again, or twice at once, finds the job that its first run made.
+# The key is a label of the job. So a label of that name is a key too, wherever it stands: in --labels, in a
+# file, in the project's table.
+
+
+LOOKS = 2
+"""Looks, after a create at a service, for a job that another command made at the same time."""
+
+
+def check_key(once: KeyFlag) -> None:
+    """Raise UsageError for a key that no label can hold, and for a flag that means nothing without a key."""
+    key = once.idempotency_key
+    try:
+        check_labels({KEY_LABEL: key or "none"})
+    except ConfigError:
+        key = ""
+    if key == "":
+        raise UsageError(
+            "--idempotency-key: expected 1 to 63 of a-z, 0-9, '_' and '-'.", hint="A commit's hash will do."
+        )
+    if once.reuse_failed and key is None:
+        raise UsageError("--reuse-failed goes with --idempotency-key.")
+
+
+def with_key(draft: Draft, given: str | None, *, always_new: bool = False) -> tuple[Draft, str | None]:
+    """The draft with its key among the labels, and the key: the one that is `given`, else that of a label.
+
+    Neither where a new job is wanted whatever there is: with `always_new`, and for a line that `rerun` runs.
+    """
+    labels: dict[str, str] = draft.document.get("labels", {})
+    others = {name: value for name, value in labels.items() if name != KEY_LABEL}
+    key = None if always_new or is_repeated() else given or labels.get(KEY_LABEL)
+    if key:
+        others = dict(sorted((others | {KEY_LABEL: key}).items()))
+    if others == labels:
+        return draft, key
+    return msgspec.structs.replace(draft, document=draft.document | {"labels": others}), key
+
+
+def create_once(
+    session: Session, kind: ResourceKind, key: str | None, create: Callable[[], Job], *, reuse_failed: bool
+) -> tuple[Job, bool]:
+    """The one job with this key, and whether it is new. Without a key `create` always makes one.
+
+    A local backend compares keys in the step that stores the job. A service cannot: there the oldest job
+    stays, and whoever made a later one cancels it.
+    """
+    if key is None:
+        return create(), True
+    if (earlier := _earlier_job(session, kind, key, failed_too=reuse_failed)) is not None:
+        return earlier, False
+    try:
+        job = create()
+    except KeyTakenError as taken:
+        return session.jobs.get(taken.name), False
+    oldest = job if session.is_local else _oldest(session, kind, key, job)
+    if oldest.name == job.name:
+        return job, True
+    with suppress(NotFoundError):  # somebody has deleted it
+        session.jobs.cancel(job.name)
+    return oldest, False
+
+
+def _oldest(session: Session, kind: ResourceKind, key: str, job: Job) -> Job:
+    """The oldest job with this key after `job` was created, by all that `LOOKS` looks have shown."""
+    pause = getattr(session.jobs, "pace", LOCAL_PACE).fastest
+    for look in range(LOOKS):
+        time.sleep(pause if look else 0)
+        found = _earlier_job(session, kind, key, failed_too=False)
+        job = min(job, found or job, key=_age)
+    return job
+
+
+def _earlier_job(session: Session, kind: ResourceKind, key: str, *, failed_too: bool) -> Job | None:
+    """The oldest job with this key that counts; with `failed_too`, else the newest that does not."""
+    settings = session.settings
+    query = Query(
+        collection=kind.collection,
+        project=settings.project,
+        location=settings.region,
+        labels={KEY_LABEL: key},
+    )
+    found = list(all_jobs(session.jobs.list, query))
+    counting = [job for job in found if job_state(job.state) not in UNSUCCESSFUL]
+    if counting or not failed_too:
+        return min(counting, key=_age, default=None)
+    return max(found, key=_age, default=None)
+
+
+def _age(job: Job) -> tuple[str, str]:
+    """The order of creation; jobs of one moment by their names."""
+    return job.create_time, job.name

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from vtrain.commands.after_create import read_staying
-from vtrain.commands.create import Manner, create_drafted
+from vtrain.commands.create import Manner, check_key, create_drafted, read_staying
 from vtrain.commands.create_tuning_job import with_study
 from vtrain.commands.drafting import create_request, draft_job, packages_place, with_local_flags
-from vtrain.commands.idempotency import check_key
 from vtrain.commands.kinds import PIPELINE
 from vtrain.commands.session import Target, find_target
 from vtrain.core.compose import Draft

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.commands.after_create import read_staying
-from vtrain.commands.create import Manner, create_drafted
+from vtrain.commands.create import Manner, check_key, create_drafted, read_staying
 from vtrain.commands.drafting import packages_place, with_local_flags
-from vtrain.commands.idempotency import check_key
 from vtrain.commands.kinds import TUNING_JOB
 from vtrain.commands.references import find_reference
 from vtrain.commands.session import Target, find_target, full_name

@@ -74,7 +74,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="storage",
-        handler="vtrain.commands.emulator_storage:storage",
+        handler="vtrain.commands.servers:storage",
         summary="Serve the local buckets with the API of Cloud Storage, until Ctrl-C or SIGTERM.",
         details="Prints the variable for clients: STORAGE_EMULATOR_HOST=http://127.0.0.1:PORT/TOKEN. "
         "Requests without the token, and those of web pages, are refused.",

@@ -15,7 +15,7 @@ from typing import Any
 
 from vtrain.backends.base import RuntimeBackend
 from vtrain.backends.registry import find_backend, is_choice
-from vtrain.commands.emulator_storage import (
+from vtrain.commands.servers import (
     admission_of,
     needed_modules,
     port_number,

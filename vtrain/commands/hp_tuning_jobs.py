@@ -84,7 +84,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="report",
-        handler="vtrain.commands.tuning_report:report",
+        handler="vtrain.commands.trials:report",
         summary="Write a page with the charts, the trials and the configuration of a tuning job.",
         details="The page is one HTML file, and needs no network.",
         examples=(("Write a page", "vtrain hp-tuning-jobs report 1234567890 --output=report.html"),),

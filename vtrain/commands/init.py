@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from vtrain.atomic import publishing_file
-from vtrain.commands.asking import answer_to
-from vtrain.commands.session import check_current_folder, open_console
+from vtrain.commands.session import answer_to, check_current_folder, open_console
 from vtrain.errors import ConfigError, StorageError
 from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags
 from vtrain.output.console import Console

@@ -1,13 +1,14 @@
-"""The commands about existing jobs in each group: list, describe, cancel, delete."""
+"""The commands about existing jobs in each group: list, describe, cancel, delete; and names for a TAB."""
 
 from __future__ import annotations
 
 import heapq
 import shlex
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import msgspec
 
 from vtrain.backends import HoldingBackend, Holdings, Query
 from vtrain.backends.pager import all_jobs
-from vtrain.commands.kinds import ANY_JOB, JOB_KINDS, ResourceKind, noun_of
+from vtrain.commands.kinds import ANY_JOB, JOB_KINDS, KINDS, MODEL, ResourceKind, noun_of
 from vtrain.commands.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
 from vtrain.commands.session import (
     Session,
@@ -26,15 +27,18 @@ from vtrain.commands.session import (
     open_session,
     resource_document,
 )
-from vtrain.errors import NotFoundError, StorageError, VtrainError
+from vtrain.errors import NotFoundError, StorageError, VtrainError, WaitTimeoutError
 from vtrain.flags.grammar import count_or_unlimited
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
-from vtrain.messages import states
 from vtrain.messages.names import PIPELINE_LABEL, TRIAL_LABEL
+from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
+from vtrain.output.terminal import visible
+from vtrain.times import ago
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
+
 
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
@@ -81,7 +85,7 @@ def _with_other_kinds(
 def _noting_unended(jobs: Iterable[Job], names: list[str]) -> Iterator[Job]:
     """The same jobs; the names of those that have not ended are appended to `names`."""
     for job in jobs:
-        if not states.has_ended(job.state):
+        if not has_ended(job.state):
             names.append(job.name)
         yield job
 
@@ -112,7 +116,7 @@ def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Res
     session, name = open_named(common, place, job.text, kind)
     found = session.jobs.get(name)
     session.console.result(resource_document(found), "yaml")
-    if not states.has_ended(found.state):
+    if not has_ended(found.state):
         _warn_of_halt(session, [name])
 
 
@@ -120,9 +124,9 @@ def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
     """Ask a job to end; one of this machine that has ended already is told so, with its state."""
     session, name = open_named(common, place, job.text, kind, about_running=True)
     state = session.jobs.get(name).state if session.is_local else ""
-    if states.has_ended(state):
+    if has_ended(state):
         noun = noun_of(name)
-        session.console.status(f"{noun} [{shown_name(name)}] has ended already: {states.short(state)}.")
+        session.console.status(f"{noun} [{shown_name(name)}] has ended already: {short(state)}.")
     else:
         session.jobs.cancel(name)
         session.console.status(f"Request to cancel {noun_of(name)} [{shown_name(name)}] has been sent.")
@@ -197,3 +201,93 @@ def _job_table(session: Session, documents: Iterable[dict[str, Any]]) -> str:
         rows.append(job_row(document, shown_id=ids.get(name, job_id(name)), backend=backend))
     width = shutil.get_terminal_size().columns
     return job_table(rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
+
+
+# what a shell offers behind a TAB
+
+
+MAX_JOBS = 50
+PATIENCE = 3.0
+"""Seconds that somebody who pressed TAB will wait for a service."""
+
+
+_RUNNING_ONLY = frozenset({"cancel", "stop", "wait", "shell", "exec"})
+_ENDED_ONLY = frozenset({"delete", "rm"})
+"""Commands that are about jobs in some states only."""
+
+
+def newest_jobs(
+    collections: tuple[str, ...], command: str, given: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """Ids of jobs that the command can be about, the newest first, each with its state, age and display name.
+
+    They are in the place that the flags given so far name; there are none where it cannot be asked.
+    """
+    found: list[Job] = []
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        for kind in map(KINDS.__getitem__, collections):
+            session = open_session(*_flags(given), kind=kind)
+            query = msgspec.structs.replace(query_all(session, kind), page_size=MAX_JOBS)
+            found += session.jobs.list(query).jobs
+    if len(collections) > 1:
+        found.sort(key=attrgetter("create_time"), reverse=True)
+    return [(job.name.rpartition("/")[2], _text(job)) for job in found if _is_meant(command, job.state)]
+
+
+def newest_models(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Ids of models, each with its display name, in the place that the flags given so far name."""
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        session = open_session(*_flags(given), kind=MODEL)
+        query = msgspec.structs.replace(query_all(session, MODEL), page_size=MAX_JOBS)
+        found = session.models.list_models(query).models
+        return [(model.name.rpartition("/")[2], visible(model.display_name)) for model in found]
+    return []
+
+
+def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:
+    """The names of a job's replicas, of a tuning job those of its trials; none where it cannot be asked."""
+    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+    from vtrain.messages.resources import spec_of
+    from vtrain.runtime.replica.vertex_view import replica_ids
+
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        common, place = _flags(given)
+        session, name = open_named(common, place, job, ANY_JOB)
+        found = session.jobs.get(name)
+        spec = spec_of(found)
+        names = [replica.name for replica in replica_ids(spec)] if spec is not None else []
+        if isinstance(found, HyperparameterTuningJob):
+            return [f"trial-{trial.id}/{replica}" for trial in found.trials for replica in names]
+        return names
+    return []
+
+
+def _flags(given: Mapping[str, Any]) -> tuple[CommonFlags, PlaceFlags]:
+    common = CommonFlags(project=given.get("project"), quiet=True, user_output=False)
+    return common, PlaceFlags(backend=given.get("backend") or "", region=given.get("region") or "")
+
+
+def _is_meant(command: str, state: str) -> bool:
+    ended = has_ended(state)
+    return not ((command in _RUNNING_ONLY and ended) or (command in _ENDED_ONLY and not ended))
+
+
+def _text(job: Job) -> str:
+    words = (short(job.state), ago(job.create_time), job.display_name)
+    return visible(", ".join(filter(None, words)))
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """End the block with WaitTimeoutError when it takes longer."""
+
+    def give_up(_number: int, _frame: object) -> None:
+        raise WaitTimeoutError("")
+
+    previous = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

@@ -124,7 +124,7 @@ def job_commands(
     kind: ResourceKind, name: type[NameFlag], words: Words, *, watched: ResourceKind | None = None
 ) -> tuple[CommandInfo, ...]:
     """The commands about jobs that are there. `watched` is what `stream-logs` takes, where that is more."""
-    jobs, watching, where = "vtrain.commands.jobs", "vtrain.commands.watch_jobs", (PlaceFlags, CommonFlags)
+    jobs, watching, where = "vtrain.commands.jobs", "vtrain.commands.watching", (PlaceFlags, CommonFlags)
     about = {"kind": kind}
     return (
         CommandInfo(

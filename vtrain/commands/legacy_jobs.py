@@ -7,7 +7,7 @@ from operator import attrgetter
 
 import msgspec
 
-from vtrain.commands import jobs, watch_jobs
+from vtrain.commands import jobs, watching
 from vtrain.commands.kinds import ANY_JOB
 from vtrain.commands.session import open_session
 from vtrain.errors import NotFoundError
@@ -35,7 +35,7 @@ def cancel(job: LegacyJobFlag, place: PlaceFlags, common: CommonFlags) -> None:
 
 def stream_logs(job: LegacyJobFlag, stream: StreamFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Print a job's log, to its end."""
-    watch_jobs.stream_logs(_found(job, place, common), stream, place, common, kind=ANY_JOB)
+    watching.stream_logs(_found(job, place, common), stream, place, common, kind=ANY_JOB)
 
 
 def _found(job: LegacyJobFlag, place: PlaceFlags, common: CommonFlags) -> JobNameFlag:

@@ -15,6 +15,7 @@ import msgspec
 from vtrain.backends.base import INTERACTIVE_FLAG
 from vtrain.backends.programs import SUPERVISE
 from vtrain.commands.conclusion import conclude, how_to_go_on
+from vtrain.commands.create import with_key
 from vtrain.commands.drafting import (
     POOL_KEY,
     PROJECT_HINT,
@@ -29,7 +30,6 @@ from vtrain.commands.drafting import (
     warn_of_name,
     with_local_flags,
 )
-from vtrain.commands.idempotency import with_key
 from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
 from vtrain.commands.session import LOCAL_RUN, Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink

@@ -9,7 +9,7 @@ from vtrain.flags.options import CommonFlags, DryRunFlag, OutputDirFlag
 COMMANDS = (
     CommandInfo(
         name="image",
-        handler="vtrain.commands.package_image:image",
+        handler="vtrain.commands.packages:image",
         summary="Build a container image of a trainer, and print its name.",
         details="The image is based on --executor-image-uri. An image of the same files on the same base is "
         "not built again.",
@@ -34,7 +34,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="sdist",
-        handler="vtrain.commands.package_sdist:sdist",
+        handler="vtrain.commands.packages:sdist",
         summary="Package a trainer as a source distribution, and print its path or URI.",
         details="The same files give the same package with the same name.",
         examples=(

@@ -14,16 +14,13 @@ _BY_NAME = {info.name: info for info in CUSTOM_JOB_COMMANDS}
 _RUN, _CREATE = _BY_NAME["local-run"], _BY_NAME["create"]
 
 
-def _about_a_job(
-    name: str, same: str, summary: str, *examples: tuple[str, str], details: str = ""
-) -> CommandInfo:
+def _about_a_job(name: str, same: str, *examples: tuple[str, str]) -> CommandInfo:
     """A command of custom jobs about one job, by another name; it takes tuning jobs too."""
     info = _BY_NAME[same]
     return CommandInfo(
         name=name,
         handler=info.handler,
-        summary=summary,
-        details=details or f"The same as custom-jobs {same} and hp-tuning-jobs {same}.",
+        details=f"The same as custom-jobs {same} and hp-tuning-jobs {same}.",
         examples=examples,
         flags=(JobFlag, *info.flags[1:]),
         fixed={"kind": ANY_JOB},
@@ -34,7 +31,6 @@ COMMANDS = (
     CommandInfo(
         name="run",
         handler="vtrain.commands.entry:run",
-        summary="Run a script or a folder on this machine, and exit with its exit code.",
         details="The same as custom-jobs local-run, but what to run needs no flag: a script, a folder with "
         "-m MODULE, or a folder that has one script called train.py, main.py or task.py. Without any, the "
         "project's job runs ([tool.vtrain.job] in pyproject.toml).",
@@ -48,7 +44,6 @@ COMMANDS = (
     CommandInfo(
         name="debug",
         handler="vtrain.commands.entry:debug",
-        summary="Run a script or a folder under a debugger.",
         details="The same as vtrain run with --debugpy=5678: debugpy is installed in the environment, "
         "and the trainer waits at that port for a debugger such as VS Code.\n\n"
         "What follows -- are the trainer's own arguments.",
@@ -62,7 +57,6 @@ COMMANDS = (
     CommandInfo(
         name="submit",
         handler="vtrain.commands.entry:submit",
-        summary="Create a job from a script or a folder, without waiting for its end.",
         details="The same as custom-jobs create, but what to run needs no flag, as in vtrain run. A job "
         "without --display-name is named after its script or folder.",
         examples=(
@@ -75,15 +69,13 @@ COMMANDS = (
     msgspec.structs.replace(
         _BY_NAME["list"],
         name="ps",
-        summary="List jobs, newest first.",
         details="The same as custom-jobs list and hp-tuning-jobs list. Trials of tuning jobs are left out.",
         examples=(("List the five newest jobs", "vtrain ps --limit=5"),),
         fixed={"kind": ANY_JOB},
     ),
     CommandInfo(
         name="logs",
-        handler="vtrain.commands.watch_jobs:logs",
-        summary="Print the log of a job. With -f, follow it until the job ends.",
+        handler="vtrain.commands.watching:logs",
         details="With -f it is the same as custom-jobs stream-logs: the job's state decides the exit code.",
         examples=(
             ("Print what the newest job has logged so far", "vtrain logs @last"),
@@ -92,15 +84,12 @@ COMMANDS = (
         flags=(JobFlag, FollowFlag, StreamFlags, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
-    _about_a_job("stop", "cancel", "Cancel a job.", ("Stop the newest job", "vtrain stop @last")),
-    _about_a_job("show", "describe", "Print a job.", ("Print the newest job", "vtrain show @last")),
-    _about_a_job(
-        "rm", "delete", "Delete an ended job with its log and its files.", ("Remove a job", "vtrain rm mnist")
-    ),
+    _about_a_job("stop", "cancel", ("Stop the newest job", "vtrain stop @last")),
+    _about_a_job("show", "describe", ("Print the newest job", "vtrain show @last")),
+    _about_a_job("rm", "delete", ("Remove a job", "vtrain rm mnist")),
     CommandInfo(
         name="rerun",
         handler="vtrain.commands.rerun:rerun",
-        summary="Run the command line of a job again, with the current files.",
         details="The line runs in the folder in which it was typed, and makes a new job whatever its key. "
         "With --watch, a saved file of the trainer stops the job and runs the line again; a line that "
         "creates a job stays with it.",

@@ -11,10 +11,8 @@ import msgspec
 
 from vtrain.ai_platform.translation import Translation, translate
 from vtrain.backends.registry import choose_for
-from vtrain.commands.after_create import read_staying
-from vtrain.commands.create import Manner, create_drafted
+from vtrain.commands.create import Manner, check_key, create_drafted, read_staying
 from vtrain.commands.drafting import packages_place, with_local_flags
-from vtrain.commands.idempotency import check_key
 from vtrain.commands.kinds import CUSTOM_JOB, TUNING_JOB
 from vtrain.commands.session import Target, find_target
 from vtrain.core.compose import Draft, JobRequest, compose

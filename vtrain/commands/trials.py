@@ -1,4 +1,4 @@
-"""The trials of a tuning job: `vtrain hp-tuning-jobs trials`, and live while somebody follows the job."""
+"""The trials of a tuning job: listed, as a page with charts, and live while somebody follows the job."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from vtrain.atomic import publish_file
 from vtrain.commands.conclusion import model_folder
 from vtrain.commands.kinds import TUNING_JOB
 from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.selection import show_list
+from vtrain.commands.servers import needed_modules
 from vtrain.commands.session import Session, open_named, resource_document
-from vtrain.errors import NotFoundError
+from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
-from vtrain.flags.tuning_options import BestFlag
+from vtrain.flags.tuning_options import BestFlag, ReportFlags
+from vtrain.messages.codec import from_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
+from vtrain.messages.secrets import masked_document
 from vtrain.messages.states import has_ended
 from vtrain.output.colours import has_colours
 from vtrain.output.console import Console
 from vtrain.output.trials import TrialTable, best_first, best_trials, end_text, live_lines, progress_text
 from vtrain.runtime.tuning.study import ENDED
+from vtrain.settings import user_path
+from vtrain.special_files import why_special
 
 TABLE = (
     "table(id:label=TRIAL, state:label=STATE, finalMeasurement.metrics[0].value:label=VALUE, "
@@ -117,3 +124,38 @@ class TrialWatch:
                 told.add(trial.id)
                 self._told_at = time.monotonic()
                 self._console.progress(end_text(trial))
+
+
+# report
+
+
+FILE_MODE = 0o644
+
+
+def report(job: NameFlag, report: ReportFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """Write the page of a tuning job."""
+    target = _target(report.output)
+    session, name = open_named(common, place, job.text, TUNING_JOB)
+    document = masked_document(resource_document(tuning_job(session, name)))
+    found = from_document(HyperparameterTuningJob, document)
+    with needed_modules("report", "tuning"):
+        from vtrain.emulator.dashboard.report import study_report
+    page = study_report(found)
+    try:
+        publish_file(target, page, FILE_MODE)
+    except OSError as error:
+        raise StorageError(f"Cannot write {target}: {error.strerror}.") from error
+    session.console.status(f"Wrote {target}.")
+    session.console.result({"file": str(target), "trials": len(found.trials)})
+
+
+def _target(text: str) -> Path:
+    """The file to write. Raises ConfigError where there can be none."""
+    path = user_path(text)
+    if not text or path.is_dir():
+        raise ConfigError(f"--output: expected a file such as report.html, found {text!r}.")
+    if reason := why_special(path) or ("it is a device" if path.is_char_device() else ""):
+        raise ConfigError(f"--output: {text} is no file: {reason}.")
+    if not path.parent.is_dir():
+        raise ConfigError(f"--output: there is no folder {path.parent}.", hint=f"$ mkdir -p {path.parent}")
+    return path.resolve() if path.is_symlink() else path

@@ -43,19 +43,18 @@ class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
     """The help of one command: its name, its texts, and its groups of flags.
 
     Each of the `examples` is a sentence and a command line. `required` are flags that the command demands
-    although the parser does not, and `remainder` is what follows `--`. `heading` is where the root's help
-    lists a command without a group.
+    although the parser does not, and `remainder` is what follows `--`. The summary of a command without a
+    group stands in the list of commands.
     """
 
     name: str
-    summary: str
+    summary: str = ""
     details: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     flags: tuple[type[FlagGroup], ...]
     required: tuple[str, ...] = ()
     takes_remainder: bool = False
     remainder: str = "TRAINER ARGUMENTS"
-    heading: str = ""
 
 
 class CommonFlags(FlagGroup, frozen=True):

@@ -1,4 +1,4 @@
-"""The commands that look into running jobs. What a command works with is imported when it runs."""
+"""Commands that look inside jobs, and those that set vtrain up, clean up and explain it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from vtrain.flags.options import (
     CommonFlags,
     CopyFlags,
     DashboardFlags,
+    DryRunFlag,
+    HelpFlags,
+    InitFlags,
     JobNameFlag,
     PlaceFlags,
+    PruneFlags,
+    SchemaFlag,
     TaskFlag,
     TopFlags,
 )
@@ -20,8 +25,7 @@ HERE = "The job has to run on this machine."
 COMMANDS = (
     CommandInfo(
         name="cp",
-        handler="vtrain.commands.copying:copy",
-        summary="Copy a model or other files of a job.",
+        handler="vtrain.commands.inside:copy",
         details="PATH is below the job's output folder (model, checkpoints, logs), or else below the working "
         "directory of the replica. Without PATH the whole output folder is copied. TARGET is the current "
         "folder by default. The job may run or have ended; it has to be one of this machine.",
@@ -36,8 +40,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="dashboard",
-        handler="vtrain.commands.dashboard:dashboard",
-        summary="Show the jobs of this machine in a browser, until Ctrl-C.",
+        handler="vtrain.commands.servers:dashboard",
         details="Lists jobs of all kinds, and shows the log, failure, files and metrics of each. "
         "The address is on 127.0.0.1, and has a token without which nothing is answered. The pages change "
         "nothing and load nothing from elsewhere. Needs the extra emulator.",
@@ -50,7 +53,6 @@ COMMANDS = (
     CommandInfo(
         name="exec",
         handler="vtrain.commands.inside:execute",
-        summary="Run a command in a running replica of a job.",
         details="The command follows --. It gets the replica's environment and working directory (in its "
         f"container, on docker). The exit code is the command's. {HERE}",
         examples=(
@@ -64,7 +66,6 @@ COMMANDS = (
     CommandInfo(
         name="top",
         handler="vtrain.commands.top:top",
-        summary="Show the processor, memory and GPU use of running jobs.",
         details="On a terminal the table is refreshed until Ctrl-C. Through a pipe, with --once or with "
         f"--format it is printed once. 100% is one processor. GPUs need nvidia-smi. {HERE}",
         examples=(
@@ -76,7 +77,6 @@ COMMANDS = (
     CommandInfo(
         name="shell",
         handler="vtrain.commands.inside:shell",
-        summary="Open a shell in a running replica of a job.",
         details="The shell gets the replica's environment and working directory (in its container, on "
         f"docker). Leaving it does not end the job. {HERE}",
         examples=(("Open a shell in the newest job", "vtrain shell @last"),),
@@ -85,7 +85,6 @@ COMMANDS = (
     CommandInfo(
         name="tensorboard",
         handler="vtrain.commands.tensorboard:tensorboard",
-        summary="Open TensorBoard on the logs of a job.",
         details="Runs the TensorBoard that you have installed, on the folder of AIP_TENSORBOARD_LOG_DIR. "
         "Without JOB it shows all jobs of this machine. What follows -- are TensorBoard's own flags.",
         examples=(
@@ -94,5 +93,63 @@ COMMANDS = (
         ),
         flags=(BoardFlags, PlaceFlags, CommonFlags),
         takes_remainder=True,
+    ),
+    CommandInfo(
+        name="doctor",
+        handler="vtrain.commands.doctor:doctor",
+        details="Only the chosen backend is checked over the network. The exit code is 1 if it cannot work. "
+        "Nothing is changed, and no secret is printed.",
+        examples=(
+            ("Check the backend that your jobs use", "vtrain doctor"),
+            ("Check credentials, APIs and bucket for Vertex AI", "vtrain doctor --backend=vertex"),
+        ),
+        flags=(PlaceFlags, CommonFlags),
+    ),
+    CommandInfo(
+        name="gc",
+        handler="vtrain.commands.gc:gc",
+        details="Removes ended jobs with their logs, and cached environments, packages and images, after 30 "
+        "days without use. Removes processes, containers, networks and temporary files of jobs that have "
+        "ended. Keeps what a running job uses, and images that you gave a name.",
+        examples=(
+            ("Show what would be removed, and how much space it takes", "vtrain gc --dry-run"),
+            ("Remove everything that was not used for a week", "vtrain gc --older-than=7d"),
+        ),
+        flags=(PruneFlags, DryRunFlag, CommonFlags),
+    ),
+    CommandInfo(
+        name="init",
+        handler="vtrain.commands.init:init",
+        details="Looks for the module or script that starts the trainer, and asks at most four questions on "
+        "a terminal. The rest of pyproject.toml stays as it is; without that file, it is made.",
+        examples=(
+            ("Describe the project in this folder", "vtrain init"),
+            ("Ask nothing, and only show what would be written", "vtrain init --yes --dry-run"),
+        ),
+        flags=(InitFlags, DryRunFlag, CommonFlags),
+    ),
+    CommandInfo(
+        name="schema",
+        handler="vtrain.commands.schema:schema",
+        examples=(
+            ("Save the schema of config files", "vtrain schema custom-job > custom-job.schema.json"),
+            ("Save the schema of [tool.vtrain]", "vtrain schema pyproject > vtrain.schema.json"),
+        ),
+        flags=(SchemaFlag, CommonFlags),
+    ),
+    CommandInfo(
+        name="help",
+        handler="vtrain.commands.help:show_help",
+        examples=(
+            ("Show the flags of a command", "vtrain help custom-jobs create"),
+            ("Show the common flags", "vtrain help flags"),
+            ("Read the manual", "vtrain help --man | man -l -"),
+        ),
+        flags=(HelpFlags, CommonFlags),
+    ),
+    CommandInfo(
+        name="version",
+        handler="vtrain.commands.help:show_version",
+        flags=(CommonFlags,),
     ),
 )
