@@ -167,7 +167,7 @@ def _version(plan: SdistPlan) -> str:
 
 
 def _direct_members(plan: SdistPlan) -> list[Member]:
-    members = _members(plan)
+    members = [file.member(plan.source.folder) for file in plan.files]
     if not plan.source.script:
         return members
     roots = tuple(
@@ -181,18 +181,13 @@ def _direct_members(plan: SdistPlan) -> list[Member]:
 def _write_companion(plan: SdistPlan, out: Path) -> None:
     """Write the package that carries the requirements and folders which the project's own metadata lacks."""
     inside = tuple(f"{extra}/" for extra in plan.extra_dirs)
-    members = [member for member in _members(plan) if member.name.startswith(inside)] if inside else []
     write_direct(
         out,
         name=f"{plan.name}-extras",
         version=_version(plan),
         requirements=plan.carried,
-        members=members,
+        members=[file.member(plan.source.folder) for file in plan.files if file.path.startswith(inside)],
     )
-
-
-def _members(plan: SdistPlan) -> list[Member]:
-    return [file.member(plan.source.folder) for file in plan.files]
 
 
 def plan_sdist(
