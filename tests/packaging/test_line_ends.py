@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vtrain.packaging.image_plan import read_own_context
+from vtrain.packaging.image_plan import plan_image
 from vtrain.packaging.sdist import plan_sdist
 from vtrain.packaging.source import TrainerSource
 
@@ -44,7 +44,7 @@ def test_all_such_scripts_of_the_package_are_named(make_tree):
 
 def test_the_scripts_of_an_image_of_ones_own(make_tree):
     folder = make_tree({"Dockerfile": "FROM x\n", "entrypoint.sh": SHELL})
-    (warning,) = read_own_context(folder, folder / "Dockerfile").warnings
+    (warning,) = plan_image(TrainerSource(folder=folder), "", dockerfile=folder / "Dockerfile").warnings
     assert warning.startswith("entrypoint.sh has Windows line ends")
 
 

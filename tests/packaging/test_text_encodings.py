@@ -9,7 +9,7 @@ import pytest
 from vtrain.core.config_file import read_config
 from vtrain.errors import ConfigError, PackagingError
 from vtrain.flags.flags_file import expand_flags_files
-from vtrain.packaging.image_plan import read_own_context
+from vtrain.packaging.image_plan import plan_image
 from vtrain.packaging.project import read_project
 from vtrain.packaging.requirements import read_requirements
 from vtrain.packaging.sdist import plan_sdist
@@ -105,7 +105,7 @@ def test_files_that_their_tools_read_in_utf_8_alone(make_tree):
         read_project(folder)
     (folder / "Dockerfile").write_bytes("FROM x\n".encode("utf-16"))
     with pytest.raises(ConfigError, match=POWERSHELL):
-        read_own_context(folder, folder / "Dockerfile")
+        plan_image(TrainerSource(folder=folder), "", dockerfile=folder / "Dockerfile")
 
 
 def test_a_vtrain_table_below_a_mark_is_read(make_tree):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
-from vtrain.packaging.project import DEFAULT_BACKEND, Project
+from vtrain.packaging.project import DEFAULT_BACKEND, Project, version_variables
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
@@ -72,39 +72,6 @@ RUN rm -rf /var/sitecustomize
 """
 
 
-class ProjectLayer(msgspec.Struct, frozen=True, kw_only=True):
-    """`alone`: its dependencies are in a layer below; `tools_below`: so are its build requirements.
-
-    `variables` are set, to a version, while it builds.
-    """
-
-    alone: bool
-    tools_below: bool = False
-    variables: tuple[str, ...] = ()
-
-
-class Layers(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a generated Dockerfile; `folders` are those that the build context holds.
-
-    With `beside` the folder of packages has requirements of these themselves; `variables` are set, to a
-    version, while they are built. `project` is how the folder's own project is installed; None where there is
-    nothing to install.
-    """
-
-    base: str
-    folders: frozenset[str]
-    entrypoint: tuple[str, ...]
-    beside: bool = False
-    variables: tuple[str, ...] = ()
-    project: ProjectLayer | None = None
-
-    @property
-    def installs(self) -> bool:
-        """Whether pip runs in the build."""
-        named = (TOOLS_FOLDER, *REQUIREMENTS_FOLDERS, PACKAGES_FOLDER)
-        return self.project is not None or not self.folders.isdisjoint(named)
-
-
 def is_prebuilt(base: str) -> bool:
     """Whether the base is one of Vertex AI's pre-built training images, by gcloud's own pattern."""
     return _PREBUILT.fullmatch(base) is not None
@@ -124,27 +91,40 @@ def image_entrypoint(
     return (*(interpreter or (python,)), shown)
 
 
-def write_dockerfile(layers: Layers, *, plain: bool) -> str:
-    """The Dockerfile; `plain` is for the classic builder, which has no cache mounts."""
-    parts = [_HEAD.format(base=layers.base, folder=WORKING_FOLDER, home=HOME_FOLDER)]
-    parts += [_LOGGING_HOOK] if is_prebuilt(layers.base) else []
-    pip = _Pip("pip3" if is_prebuilt(layers.base) else "pip", plain)
-    if layers.installs:
+def write_dockerfile(
+    trainer: SdistPlan,
+    requirements: ImageRequirements,
+    base: str,
+    entrypoint: tuple[str, ...],
+    folders: Collection[str],
+    *,
+    plain: bool,
+) -> str:
+    """The Dockerfile of a trainer whose build context holds these `folders`.
+
+    `plain` is for the classic builder, which has no cache mounts.
+    """
+    parts = [_HEAD.format(base=base, folder=WORKING_FOLDER, home=HOME_FOLDER)]
+    parts += [_LOGGING_HOOK] if is_prebuilt(base) else []
+    pip = _Pip("pip3" if is_prebuilt(base) else "pip", plain)
+    project = trainer.project if trainer.project is not None and trainer.project.is_package else None
+    if project is not None or not {TOOLS_FOLDER, *REQUIREMENTS_FOLDERS, PACKAGES_FOLDER}.isdisjoint(folders):
         parts.append(f"\n{PIP_ARGUMENT}\n" + f"{PIP_COPY}\n" * plain)
     for folder, options in _REQUIREMENT_LAYERS:
-        if folder in layers.folders:
+        if folder in folders:
             target = f"{INSTALL_FOLDER}/{folder}"
             parts.append(_copy(folder, target) + pip.run(f"{options}-r {target}/{REQUIREMENTS_NAME}"))
-    if PACKAGES_FOLDER in layers.folders:
+    if PACKAGES_FOLDER in folders:
         target = f"{INSTALL_FOLDER}/{PACKAGES_FOLDER}"
-        lines = f" -r {target}/{BESIDE_NAME}" if layers.beside else ""
-        settings = "".join(f"{name}=0+vtrain " for name in layers.variables)
-        parts.append(_copy(PACKAGES_FOLDER, target) + pip.run(f"{target}/*{lines}", before=settings))
-    parts += [_copy(folder, ".") for folder in (EXTRA_FOLDER, CODE_FOLDER) if folder in layers.folders]
-    if layers.project is not None:
-        parts.append(_install_project(pip, layers.project))
+        lines = f" -r {target}/{BESIDE_NAME}" if requirements.beside else ""
+        local = (each.project for each in trainer.local if each.project is not None)
+        settings = dict.fromkeys(f"{name}=0+vtrain " for each in local for name in version_variables(each))
+        parts.append(_copy(PACKAGES_FOLDER, target) + pip.run(f"{target}/*{lines}", before="".join(settings)))
+    parts += [_copy(folder, ".") for folder in (EXTRA_FOLDER, CODE_FOLDER) if folder in folders]
+    if project is not None:
+        parts.append(_install_project(pip, project, tools_below=bool(requirements.tools)))
     parts.append(f"\nARG {USER_ARGUMENT}=0\nUSER ${{{USER_ARGUMENT}}}\n")
-    parts.append(f"ENTRYPOINT {json.dumps(layers.entrypoint)}\n")
+    parts.append(f"ENTRYPOINT {json.dumps(entrypoint)}\n")
     return "".join(parts)
 
 
@@ -161,12 +141,16 @@ class _Pip:
         return f"{self.start}{before}{self.install} {what}{after}\n"
 
 
-def _install_project(pip: _Pip, project: ProjectLayer) -> str:
-    """The step that installs the project, from a copy: back ends leave their folders where they build."""
-    options = "--no-deps " if project.alone else ""
-    options += "--no-build-isolation " if project.tools_below else ""
-    settings = [f"{name}=0+vtrain" for name in project.variables]
-    settings += [f"PYTHONPATH={_TOOLS}"] if project.tools_below else []
+def _install_project(pip: _Pip, project: Project, *, tools_below: bool) -> str:
+    """The step that installs the project, from a copy: back ends leave their folders where they build.
+
+    Its dependencies, where they are known, are in a layer below; with `tools_below` so are its build
+    requirements.
+    """
+    options = "" if project.dependencies is None else "--no-deps "
+    options += "--no-build-isolation " if tools_below else ""
+    settings = [f"{name}=0+vtrain" for name in version_variables(project)]
+    settings += [f"PYTHONPATH={_TOOLS}"] if tools_below else []
     return pip.run(
         f"{options}{_PROJECT_COPY}",
         before=" ".join([f"cp -R {WORKING_FOLDER} {_PROJECT_COPY} &&", *settings, ""]),

@@ -15,7 +15,6 @@ from vtrain.containers.engine import image_facts
 from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL
 from vtrain.digests import file_digest
 from vtrain.errors import ImageError, PackagingError
-from vtrain.packaging.direct import Member
 from vtrain.packaging.dockerfile import USER_ARGUMENT
 from vtrain.packaging.image_plan import ImagePlan
 from vtrain.privacy import home_label
@@ -155,24 +154,16 @@ def _forget(image_id: str, address: EngineAddress) -> None:
 
 def _check_unchanged(plan: ImagePlan, engine: Engine) -> None:
     """Take the name away from an image with other files than those that the name stands for."""
-    changed = next((file for file in plan.files if _is_changed(file)), None)
-    if changed is None:
-        return
     from vtrain.containers.images import remove_image
 
-    remove_image(engine, plan.name)
-    raise PackagingError(
-        f"{changed.content!s} changed while the image was built.", hint="Run the command again."
-    )
-
-
-def _is_changed(file: Member) -> bool:
-    if not isinstance(file.content, Path):
-        return False
-    try:
-        return file_digest(file.content) != file.digest
-    except FileNotFoundError:
-        return True
+    for file in plan.files:
+        if isinstance(file.content, Path) and not (
+            file.content.exists() and file_digest(file.content) == file.digest
+        ):
+            remove_image(engine, plan.name)
+            raise PackagingError(
+                f"{file.content} changed while the image was built.", hint="Run the command again."
+            )
 
 
 def _tag(made: Made, tags: Sequence[str], address: EngineAddress) -> None:

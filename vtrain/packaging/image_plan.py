@@ -6,6 +6,7 @@ its plan has the files that Docker would send.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,6 @@ from vtrain.messages.secrets import is_secret
 from vtrain.packaging.direct import Member
 from vtrain.packaging.dockerfile import (
     ImageRequirements,
-    Layers,
-    ProjectLayer,
     context_members,
     image_entrypoint,
     read_image_requirements,
@@ -32,9 +31,7 @@ from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rule
 from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.prebuilt import newest_image
 from vtrain.packaging.preflight import trainer_imports, with_preflight
-from vtrain.packaging.project import Project, version_variables
 from vtrain.packaging.sdist_plan import (
-    PackedFile,
     SdistPlan,
     check_no_credentials,
     pack_file,
@@ -155,28 +152,20 @@ def _plan_generated(
 ) -> ImagePlan:
     source = trainer.source
     files = context_members(trainer, requirements)
-    layers = Layers(
-        base=base,
-        folders=frozenset(file.name.partition("/")[0] for file in files),
-        entrypoint=image_entrypoint(
-            base, trainer.entry.path, source.python_module, trainer.entry.interpreter
-        ),
-        beside=bool(requirements.beside),
-        variables=tuple(dict.fromkeys(name for each in trainer.local for name in _variables(each.project))),
-        project=_project_layer(trainer, requirements),
-    )
+    folders = {file.name.partition("/")[0] for file in files}
+    entrypoint = image_entrypoint(base, trainer.entry.path, source.python_module, trainer.entry.interpreter)
     plan = ImagePlan(
         folder=source.folder,
         name="",
         content_hash="",
-        dockerfile=write_dockerfile(layers, plain=False),
-        plain_dockerfile=write_dockerfile(layers, plain=True),
+        dockerfile=write_dockerfile(trainer, requirements, base, entrypoint, folders, plain=False),
+        plain_dockerfile=write_dockerfile(trainer, requirements, base, entrypoint, folders, plain=True),
         bases=(base,),
         platform=platform,
         files=files,
         byte_count=trainer.byte_count,
         python_module=source.python_module,
-        entrypoint=layers.entrypoint,
+        entrypoint=entrypoint,
         left_out=trainer.left_out,
         warnings=trainer.warnings,
     )
@@ -184,41 +173,33 @@ def _plan_generated(
     return _named(plan, given)
 
 
-def _project_layer(trainer: SdistPlan, requirements: ImageRequirements) -> ProjectLayer | None:
-    project = trainer.project
-    if project is None or not project.is_package:
-        return None
-    return ProjectLayer(
-        alone=project.dependencies is not None,
-        tools_below=bool(requirements.tools),
-        variables=_variables(project),
-    )
-
-
-def _variables(project: Project | None) -> tuple[str, ...]:
-    return version_variables(project) if project is not None else ()
-
-
 def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bool) -> ImagePlan:
     if source.python_module or source.script:
         raise ConfigError("--dockerfile has its own entry point: leave --python-module and --script out.")
-    context = read_own_context(source.folder, dockerfile)
-    check_no_credentials(context.credentials, strict)
+    folder = source.folder
+    if not folder.is_dir():
+        raise PackagingError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}.")
+    text = _text(folder, dockerfile)
+    belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
+    check_no_credentials(belonging.credentials, strict)
+    files = tuple(pack_file(folder, path) for path in belonging.files)
+    scripts = line_end_warnings(folder, ((file.path, file.executable) for file in files))
+    name = os.path.relpath(dockerfile.resolve(), folder.resolve())
     plan = ImagePlan(
-        folder=source.folder,
+        folder=folder,
         name="",
         content_hash="",
-        dockerfile=context.dockerfile,
-        plain_dockerfile=context.dockerfile,
-        bases=base_images(context.dockerfile),
+        dockerfile=text,
+        plain_dockerfile=text,
+        bases=base_images(text),
         platform=platform,
-        files=context.members(source.folder),
-        byte_count=sum(file.size for file in context.files),
-        dockerfile_name=context.name,
-        left_out=context.left_out,
-        warnings=context.warnings,
+        files=tuple(file.member(folder) for file in files),
+        byte_count=sum(file.size for file in files),
+        dockerfile_name=name if name in belonging.files else "",
+        left_out=belonging.left_out,
+        warnings=(*belonging.warnings, *_baked_secrets(text), *scripts, *size_warnings(files)),
     )
-    return _named(plan, source.folder.resolve().name)
+    return _named(plan, folder.resolve().name)
 
 
 def _named(plan: ImagePlan, given: str) -> ImagePlan:
@@ -248,24 +229,6 @@ _REFERENCE = re.compile(r"""["']?\$(?:\w+|\{\w+\})["']?""")
 _ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
 
 
-class OwnContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The text of the Dockerfile, the files of its context, and what is said about them.
-
-    `name` is the Dockerfile's own among the files; empty when it is not one of them.
-    """
-
-    dockerfile: str
-    name: str
-    files: tuple[PackedFile, ...]
-    left_out: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    credentials: tuple[str, ...] = ()
-
-    def members(self, folder: Path) -> tuple[Member, ...]:
-        """The files as they go to the engine."""
-        return tuple(file.member(folder) for file in self.files)
-
-
 class DockerRules(IgnoreRules):
     """The exclusions of `docker build`: the lines of FILE.dockerignore or .dockerignore, and nothing else.
 
@@ -290,25 +253,6 @@ class DockerRules(IgnoreRules):
         return False
 
 
-def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
-    """Read a Dockerfile and its context. Raises ConfigError and PackagingError."""
-    if not folder.is_dir():
-        raise PackagingError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}.")
-    text = _text(folder, dockerfile)
-    belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
-    files = tuple(pack_file(folder, path) for path in belonging.files)
-    scripts = line_end_warnings(folder, ((file.path, file.executable) for file in files))
-    warnings = (*belonging.warnings, *_baked_secrets(text), *scripts, *size_warnings(files))
-    return OwnContext(
-        dockerfile=text,
-        name=_name_in(folder, dockerfile, belonging.files),
-        files=files,
-        left_out=belonging.left_out,
-        warnings=warnings,
-        credentials=belonging.credentials,
-    )
-
-
 def _baked_secrets(text: str) -> Iterator[str]:
     """A sentence for each variable or argument of the image that looks like a secret."""
     for line in _ENV_LINE.findall(_CONTINUED.sub(" ", text)):
@@ -316,14 +260,6 @@ def _baked_secrets(text: str) -> Iterator[str]:
         for name, value in pairs:
             if is_secret(name, value.strip()) and not _REFERENCE.fullmatch(value.strip()):
                 yield f"the Dockerfile sets {name}, which looks like a secret and can be read in the image"
-
-
-def _name_in(folder: Path, dockerfile: Path, files: tuple[str, ...]) -> str:
-    try:
-        name = dockerfile.resolve().relative_to(folder.resolve()).as_posix()
-    except ValueError:
-        return ""
-    return name if name in files else ""
 
 
 def _text(folder: Path, dockerfile: Path) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import metadata_name
+from vtrain.packaging.archive import SNAPSHOT, metadata_name
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.inline_metadata import has_inline_metadata
@@ -125,6 +125,11 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The file name of the package that carries extra requirements and folders of a PEP 517 build."""
         needed = self.pep517 and (self.carried or self.extra_dirs)
         return f"{self.name}-extras-{self.content_hash[:16]}.tar.gz" if needed else ""
+
+    @property
+    def snapshot(self) -> str:
+        """The file name of the archive that has the trainer's files, all of them and as they are here."""
+        return SNAPSHOT if self.pep517 and self.entry.path else self.file_name
 
     @property
     def file_names(self) -> tuple[str, ...]:

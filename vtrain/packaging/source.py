@@ -84,7 +84,7 @@ def find_entry(source: TrainerSource, belonging: Belonging, *, is_project: bool)
 
 
 def _script_entry(source: TrainerSource, belonging: Belonging) -> Entry:
-    path = script_path(source)
+    path = relative_path(source.folder, source.script, "the script")
     if path not in belonging.files:
         _refuse_left_out(source.folder, path, belonging)
         import difflib
@@ -122,11 +122,6 @@ def interpreter_of(file: Path, shown: str) -> tuple[str, ...]:
             "that begins with #!."
         )
     return tuple(word.strip() for word in named)  # with all its options as one word, as the kernel does
-
-
-def script_path(source: TrainerSource) -> str:
-    """The script relative to the folder, in one spelling; refused when it lies outside."""
-    return relative_path(source.folder, source.script, "the script")
 
 
 def relative_path(folder: Path, given: str, what: str) -> str:
