@@ -18,7 +18,7 @@ from vtrain.special_files import why_special
 from vtrain.text_files import decoded, encoding_of
 
 if TYPE_CHECKING:
-    from vtrain.messages.yaml_reader import Entry
+    from vtrain.messages.yaml_reader import YamlEntry
 
 
 _PARENTS = ("", "jobSpec.", "trialJobSpec.", "trainingTaskInputs.", "trainingTaskInputs.trialJobSpec.")
@@ -158,7 +158,7 @@ def _flags_in(path: str, above: tuple[str, ...]) -> Iterator[str]:
             yield from _words(entry, origin)
 
 
-def _words(entry: Entry, origin: str) -> list[str]:
+def _words(entry: YamlEntry, origin: str) -> list[str]:
     """The words of one flag. None gives the bare flag, false its opposite: gcloud takes false for true."""
     flag, value = entry.key, entry.value
     if not flag.startswith("-"):

@@ -114,7 +114,7 @@ for _tag in ("int", "float"):
     )
 
 
-class Entry(NamedTuple):
+class YamlEntry(NamedTuple):
     """One key of a mapping, its value, and its line, counted from 1."""
 
     line: int
@@ -148,7 +148,7 @@ def load_yaml(text: str, origin: str) -> Any:
         return yaml.load(text, Loader=_Loader)
 
 
-def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
+def load_entries(text: str, origin: str) -> tuple[YamlEntry, ...]:
     """The entries of a mapping, or of a list of mappings, in order; numbers are text.
 
     Raises ConfigError as `load_yaml` does, and for a document of another shape.
@@ -232,14 +232,14 @@ def _check_shape(text: str) -> None:
             raise _error(f"it has more than {LARGEST:,} values", event)
 
 
-def _entries(loader: Any, node: Any, origin: str) -> Iterator[Entry]:
+def _entries(loader: Any, node: Any, origin: str) -> Iterator[YamlEntry]:
     if not isinstance(node, yaml.MappingNode):
         place = f"{origin}:{node.start_mark.line + 1}" if node is not None else origin
         raise ConfigError(f"{place}: expected a mapping, or a list of mappings.")
     lines = {key.value: key.start_mark.line + 1 for key, _ in node.value if isinstance(key.value, str)}
     first = node.start_mark.line + 1
     for key, value in loader.construct_document(node).items():
-        yield Entry(line=lines.get(str(key), first), key=str(key), value=value)
+        yield YamlEntry(line=lines.get(str(key), first), key=str(key), value=value)
 
 
 @contextmanager

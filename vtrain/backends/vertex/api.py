@@ -25,7 +25,7 @@ from vtrain.backends.vertex.refusals import (
     told_time,
     unanswered,
 )
-from vtrain.backends.vertex.retries import SAFE, Document, Search, create_once, repeat
+from vtrain.backends.vertex.retries import SAFE, Document, ServiceSearch, create_once, repeat
 from vtrain.errors import (
     ConfigError,
     InterruptedByUser,
@@ -202,7 +202,9 @@ class VertexApi:
             made = self._exchange("POST", within.location, _collection(within), params=params, body=document)
             return _named(made, "operation" if params else noun)
 
-        search = Search(candidates=candidates, service_time=lambda: self._service_time, as_answer=as_answer)
+        search = ServiceSearch(
+            candidates=candidates, service_time=lambda: self._service_time, as_answer=as_answer
+        )
         with _errors(outcome=f"the {noun} was created"):
             return create_once(post, document, search, self._again)
 

@@ -63,7 +63,7 @@ def parse_filter(text: str) -> Filter:
         raise invalid(f"The filter has more than {LONGEST} characters.")
     if not text.strip():
         return Terms("AND", ())
-    reader = _Reader(text)
+    reader = _FilterReader(text)
     found = reader.conjunction(0)
     reader.expect_end()
     return found
@@ -91,7 +91,7 @@ def wrong_filter(text: str) -> VertexRefusal:
     return invalid(f"Invalid filter: {text[:300]!r}.")
 
 
-class _Reader:
+class _FilterReader:
     """Reads one filter from left to right."""
 
     def __init__(self, text: str) -> None:

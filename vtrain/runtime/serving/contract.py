@@ -201,7 +201,7 @@ def _short_name(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
-class _Connection(http.client.HTTPConnection):
+class _ServerConnection(http.client.HTTPConnection):
     """A connection to a server of this machine."""
 
     def __init__(self, address: Address, seconds: float) -> None:
@@ -222,7 +222,7 @@ def _ask(
     address: Address, method: str, route: str, *, seconds: float, body: bytes | None = None
 ) -> tuple[HTTPStatus, bytes]:
     """One exchange with a server of this machine. Raises OSError and HTTPException."""
-    connection = _Connection(address, seconds)
+    connection = _ServerConnection(address, seconds)
     try:
         connection.connect()
         opened = connection.sock  # the connection itself lets go of it while the answer is read

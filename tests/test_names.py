@@ -1,0 +1,39 @@
+"""Names that an editor's tabs and a search can tell apart."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
+TWO_APIS = {"ParameterSpec", "Scheduling"}
+"""Messages of Vertex AI and of AI Platform: each API has one of that name, and errors name it."""
+KNOWN_CLASSES = {"Candidate", "Page", "Row", "_Walk"}
+KNOWN_FILES = {
+    "backend.py", "base.py", "client.py", "contract.py", "environment.py", "jobs.py", "keys.py",
+    "launcher.py", "local.py", "log_reader.py", "models.py", "plan.py", "refusals.py", "resources.py",
+    "secrets.py", "session.py", "trials.py", "verdict.py",
+}  # fmt: skip
+"""What is still there twice; nothing may be added."""
+
+
+def test_no_class_name_stands_twice() -> None:
+    places = defaultdict(list)
+    for path in sorted((ROOT / "vtrain").rglob("*.py")):
+        for name in CLASS.findall(path.read_text(encoding="utf-8")):
+            places[name].append(path.relative_to(ROOT).as_posix())
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert {name: twice[name] for name in twice.keys() - TWO_APIS - KNOWN_CLASSES} == {}
+    assert twice.keys() >= KNOWN_CLASSES, "Take out the names that stand once by now."
+
+
+def test_no_file_name_stands_twice() -> None:
+    places = defaultdict(list)
+    for path in sorted((ROOT / "vtrain").rglob("*.py")):
+        if path.name != "__init__.py":
+            places[path.name].append(path.relative_to(ROOT).as_posix())
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert {name: twice[name] for name in twice.keys() - KNOWN_FILES} == {}
+    assert twice.keys() >= KNOWN_FILES, "Take out the names that stand once by now."
