@@ -71,7 +71,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def translate(legacy: LegacyJob, *, job_dir: str = "") -> Translation:
-    """The job with the same meaning. `job_dir` is the job directory as the trainer is told it.
+    """The job with the same meaning. `job_dir` is the job directory as the trainer gets it.
 
     Raises ConfigError for a job that has no equal.
     """

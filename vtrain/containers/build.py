@@ -103,10 +103,10 @@ def build_image(engine: Engine, request: BuildRequest, tell: Tell) -> str:
 def has_buildx() -> bool:
     """Whether Docker's command has its plugin buildx, with the JSON progress that came with 0.13."""
     try:
-        told = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=True, text=True)
+        printed = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=True, text=True)
     except (OSError, subprocess.CalledProcessError):
         return False
-    version = re.search(r" v?(\d+)\.(\d+)", told.stdout)
+    version = re.search(r" v?(\d+)\.(\d+)", printed.stdout)
     return version is not None and (int(version[1]), int(version[2])) >= (0, 13)
 
 

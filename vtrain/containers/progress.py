@@ -1,4 +1,4 @@
-"""The progress of builds, pulls and pushes, told in few lines."""
+"""The progress of builds, pulls and pushes, reported in few lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vtrain.messages.log import DETAIL_MARGIN
 
 LAST_LINES = 400
 LINE_LIMIT = 64 * 1024
-"""Bytes after which a line without an end is told in pieces."""
+"""Bytes after which a line without an end is reported in pieces."""
 QUICK_SECONDS = 0.5
 """A step that took less needs no line to say that it is done."""
 _MARGIN = DETAIL_MARGIN
@@ -54,7 +54,7 @@ class BuildSteps:
             self._tell(f"{name} (cached)")
 
     def write(self, key: str, text: bytes) -> None:
-        """A piece of a step's output. Only whole lines are told."""
+        """A piece of a step's output. Only whole lines are reported."""
         step = self._steps.get(key)
         if step is None:
             return
@@ -179,7 +179,7 @@ _NOISE = re.compile(
 
 
 class ClassicProgress:
-    """Finds the steps in the text. A step is told when it is known whether the cache has it."""
+    """Finds the steps in the text. A step is reported when it is known whether the cache has it."""
 
     def __init__(self, steps: BuildSteps) -> None:
         self._steps = steps

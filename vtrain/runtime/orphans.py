@@ -108,12 +108,12 @@ def find_processes(
 
 def _listed(attempt: Path, living: dict[int, Stat]) -> set[Process]:
     try:
-        told = read_struct(attempt / LISTED, ListedProcesses)
+        listed = read_struct(attempt / LISTED, ListedProcesses)
     except DamagedFileError:
         return set()
-    if told is None or told.boot_id != boot_id():
+    if listed is None or listed.boot_id != boot_id():
         return set()  # the same numbers are other processes' since the machine was started anew
-    return {(pid, start) for pid, start in told.processes if pid in living and living[pid].start == start}
+    return {(pid, start) for pid, start in listed.processes if pid in living and living[pid].start == start}
 
 
 def _temporary_folder(pid: int) -> Path | None:

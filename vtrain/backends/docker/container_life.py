@@ -50,7 +50,7 @@ ALREADY_THERE = "already exists"
 """Words of an engine that was killed while it started a container (`task ID: already exists`)."""
 
 ENDED_FROM_OUTSIDE = (137, 143)
-"""SIGKILL and SIGTERM. A trainer that sends one to itself is not told apart."""
+"""SIGKILL and SIGTERM. A trainer that sends one to itself is not distinguished."""
 UNKNOWN_CODE = 255
 """The code that the engine writes where it was away; also the code of many programs that fail."""
 REFUSED_CODE = 125

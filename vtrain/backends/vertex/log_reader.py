@@ -71,7 +71,7 @@ class CloudLog:
     def read(self, query: LogQuery, job: Job) -> LogPage:
         """One request, and the entries in its answer. `job` is as it was seen last, before this request.
 
-        Raises CredentialsError. Trouble with Cloud Logging is told in the page, and asked again later.
+        Raises CredentialsError. Trouble with Cloud Logging is reported in the page, and asked again later.
         """
         place = read_place(query.cursor)
         if has_ended(job.state) and not place.ended:

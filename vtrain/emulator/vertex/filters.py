@@ -58,7 +58,7 @@ Filter = Restriction | Terms
 
 
 def parse_filter(text: str) -> Filter:
-    """A filter taken apart; one without terms is empty. Raises VertexRefusal for what is no filter."""
+    """A filter taken apart; one without terms is empty. Raises VertexRefusal for any other text."""
     if len(text) > LONGEST:
         raise invalid(f"The filter has more than {LONGEST} characters.")
     if not text.strip():
@@ -82,7 +82,7 @@ def compiled(parsed: Filter, test_of: Callable[[Restriction], Test]) -> Test:
 
 
 def read_filter(text: str) -> Test:
-    """The test of a resource by a filter. Raises VertexRefusal for what is no filter of resources."""
+    """The test of a resource by a filter. Raises VertexRefusal for a filter that does not fit resources."""
     return compiled(parse_filter(text), _test)
 
 

@@ -67,7 +67,7 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
 
 
 def page_size(value: Any, usual: int) -> int:
-    """The size that a request asks for, or the usual one. Raises VertexRefusal for what is no number."""
+    """The size that a request asks for, or the usual one. Raises VertexRefusal for another value."""
     text = str(value or 0)
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")

@@ -311,7 +311,7 @@ def _refusing(root: str = "") -> Iterator[None]:
 
 
 def _check_region(call: VertexCall) -> None:
-    """Raise VertexRefusal where something is to be made in what is no region."""
+    """Raise VertexRefusal where something is to be made outside of a region."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.location):
         raise invalid(f"{call.location[:100]!r} is not a region.")
 

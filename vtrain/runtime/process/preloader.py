@@ -43,7 +43,7 @@ REQUEST_SECONDS = 5.0
 """The longest time for a request to arrive, and for the supervisor to say that it still wants the child."""
 MOST_BYTES = 65536
 WANTED = b"+"
-TOLD = "told"
+REASON = "reason"
 """The ending of the file that says why modules cannot be kept imported."""
 SHIM_MODULES = ("shim", "boot", "cgroup", "exit_report", "journal", "process_tree")
 """The modules of this folder that the shim imports."""
@@ -73,7 +73,7 @@ def main(folder: str, key: str, modules: list[str], lock: int) -> None:
     library = own_library()
     why = import_all(modules)
     if why:
-        with open(f"{folder}/{key}.{TOLD}", "w") as file:
+        with open(f"{folder}/{key}.{REASON}", "w") as file:
             file.write(why)
         return
     gc.collect()
