@@ -66,7 +66,7 @@ def is_repeated() -> bool:
 
 
 def _keep(line: str) -> None:
-    """Append to the log, which is never why a command fails; one that `VTRAIN_LOG` names is told of."""
+    """Append to the log, which is never why a command fails; one that `VTRAIN_LOG` names is warned about."""
     named = os.environ.get("VTRAIN_LOG")
     try:
         _append(Path(named) if named else home_folder() / "logs" / "vtrain.log", line, own_folder=not named)

@@ -1,4 +1,4 @@
-"""Globs, matched in time that grows with the length of the text alone, whoever writes the glob.
+"""Globs, matched in time that grows with the length of the text alone, for any glob.
 
 A glob is an automaton: a set of states, which each character of a text takes to another set.
 """

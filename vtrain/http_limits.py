@@ -37,7 +37,7 @@ class Expiry:
                 socket.socket.shutdown(connected, socket.SHUT_RDWR)
 
 
-class _Watch:
+class _Watchdog:
     """All deadlines of this process, watched by one thread, which begins with the first of them."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class _Watch:
                 self._changed.wait(self._wakes - now if self._due else None)
 
 
-_watch = _Watch()
+_watch = _Watchdog()
 
 
 @contextmanager

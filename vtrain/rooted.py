@@ -1,6 +1,6 @@
 """Files below a folder in which somebody else works meanwhile: a trainer, a container, another user.
 
-Whoever may write there can put a link in the place of a folder, between a look at a path and its use. So a
+Anyone who may write there can put a link in the place of a folder, between a look at a path and its use. So a
 path is never checked and then used: each part is opened in the folder above it, a link is not followed, and
 what is done is done in the folder that is open. Nothing below a `Root` leads out, whatever is renamed.
 """

@@ -61,7 +61,7 @@ def read_progress() -> Progress:
 
 
 def write_progress(done: Progress) -> None:
-    """Put the new checkpoint in the place of the old one: whoever reads finds one of the two, whole."""
+    """Put the new checkpoint in the place of the old one: a reader finds one of the two, whole."""
     file = checkpoint_file()
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from local_jobs import PRIMARY, ended, folder_of, submit
 from stand_in_engine import stand_in_engine
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.kernel_usage import Usage, kernel_usage
+from vtrain.backends.docker.kernel_usage import KernelUsage, kernel_usage
 from vtrain.backends.docker.running_container import RunningContainer
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
@@ -41,14 +41,14 @@ def test_control_groups_of_the_first_version(tmp_path: Path, place: str) -> None
     stat = "cache 10\ninactive_file 3\ntotal_inactive_file 24\n"
     write(tmp_path / "memory" / inside, memory_max_usage_in_bytes="1024\n", memory_stat=stat)
     write(tmp_path / "cpuacct" / inside, cpuacct_usage="2500000000\n")
-    assert kernel_usage(CONTAINER, tmp_path) == Usage(peak_memory_bytes=1000, cpu_seconds=2.5)
+    assert kernel_usage(CONTAINER, tmp_path) == KernelUsage(peak_memory_bytes=1000, cpu_seconds=2.5)
 
 
 @pytest.mark.parametrize("file", ["memory_peak", "memory_current"])
 def test_control_groups_of_the_second_version(tmp_path: Path, file: str) -> None:
     stats = {"memory_stat": "anon 1000\ninactive_file 24\n", "cpu_stat": "usage_usec 2500000\n"}
     write(tmp_path / "docker" / CONTAINER, **{file: "1024\n"}, **stats)
-    assert kernel_usage(CONTAINER, tmp_path) == Usage(peak_memory_bytes=1000, cpu_seconds=2.5)
+    assert kernel_usage(CONTAINER, tmp_path) == KernelUsage(peak_memory_bytes=1000, cpu_seconds=2.5)
 
 
 def test_a_container_that_this_machine_does_not_show(tmp_path: Path) -> None:

@@ -324,7 +324,7 @@ def test_modules_that_cannot_be_kept_are_told(
     wheel(tmp_path / "wheels", "framework", code=f"{FRAMEWORK}\n{code}\n")
     slots.make(modules=modules)
     assert slots.run("print(1)", "--wait").code == 0
-    assert wait_until(lambda: list(slots.home.glob("slots/*/*.told")) != [], 60)
+    assert wait_until(lambda: list(slots.home.glob("slots/*/*.reason")) != [], 60)
     assert slots.run("print(2)", "--wait").code == 0
     assert slots.log() == "2\n"
     assert "cannot be kept imported: " in slots.service_log() and why in slots.service_log()

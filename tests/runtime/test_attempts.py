@@ -143,7 +143,7 @@ def test_a_preempted_replica_is_known_to_the_next_supervisor(folder: JobFolder) 
     assert launcher.stopped == [(WORKER, 0)], "it has ended"
     (ended,) = second.ended()
     assert (ended.cause, ended.reason) == (Cause.PREEMPTED, "its machine was preempted (simulated)")
-    assert ended.told_exit.interruption == ended.reason
+    assert ended.reported_exit.interruption == ended.reason
     assert not second.preempt(WORKER)
 
 

@@ -25,7 +25,7 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.runtime.capacity import offer as offer_module
 from vtrain.runtime.capacity.demand import claim_of, wants_accelerators
-from vtrain.runtime.capacity.leases import Admission, Claim, Lease, Waiting, decide, pool_devices
+from vtrain.runtime.capacity.leases import Admitted, Claim, Lease, Waiting, decide, pool_devices
 from vtrain.runtime.capacity.offer import Offer, machine_offer, physical_memory
 from vtrain.runtime.capacity.queue import (
     admit,
@@ -151,7 +151,7 @@ def test_a_claim_fits_the_machine(
     claim = claim_of(spec_of(*pools), offer)
     assert claim.memory_bytes <= offer.memory_bytes
     assert sum(claim.counts.values()) <= devices
-    assert isinstance(decide("a", claim, [Lease(name="a")]), Admission)
+    assert isinstance(decide("a", claim, [Lease(name="a")]), Admitted)
 
 
 def test_the_machines_memory_is_measured() -> None:
@@ -336,7 +336,7 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
 def test_leases_are_kept_and_given_back(queue: Queue) -> None:
     first, second = (queue.submit(number, claim_for(6, 3)) for number in (1, 2))
     granted = admit(queue.store, START, first)
-    assert granted == Admission(devices={"workerpool0-0": GPUS[:3]})
+    assert granted == Admitted(devices={"workerpool0-0": GPUS[:3]})
     assert admit(queue.store, START, first) == granted
     assert isinstance(admit(queue.store, START, second), Waiting)
     release(queue.store, first.name)
@@ -348,61 +348,61 @@ def test_leases_are_kept_and_given_back(queue: Queue) -> None:
 
 def test_a_job_that_needs_nothing_neither_waits_nor_is_counted(queue: Queue) -> None:
     full = queue.submit(1, claim_for(10))
-    assert isinstance(admit(queue.store, START, full), Admission)
-    assert admit(queue.store, START, queue.submit(2, Claim(memory_limit=10))) == Admission()
+    assert isinstance(admit(queue.store, START, full), Admitted)
+    assert admit(queue.store, START, queue.submit(2, Claim(memory_limit=10))) == Admitted()
     assert queue.leases() == 1
 
 
 def test_a_later_job_does_not_overtake_even_where_it_would_fit(queue: Queue) -> None:
     running, large, small = (queue.submit(n, claim_for(size)) for n, size in ((1, 6), (2, 9), (3, 1)))
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     waiting = admit(queue.store, START, small)
     assert isinstance(waiting, Waiting)
     assert waiting.reason == "job 2 was there before and waits as well."
     assert isinstance(admit(queue.store, START, large), Waiting)
     release(queue.store, running.name)
     assert isinstance(admit(queue.store, START, small), Waiting)
-    assert isinstance(admit(queue.store, START, large), Admission)
-    assert isinstance(admit(queue.store, START, small), Admission)
+    assert isinstance(admit(queue.store, START, large), Admitted)
+    assert isinstance(admit(queue.store, START, small), Admitted)
 
 
 def test_a_place_that_was_forgotten_is_taken_again(queue: Queue) -> None:
     """Who leases forgets the places of jobs that the store does not have, or does not have yet."""
     running, first, second = (queue.submit(number, claim_for(10)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     release(queue.store, first.name)
     waiting = admit(queue.store, START, first)
     assert isinstance(waiting, Waiting)
     assert waiting.reason.endswith("(job 1 runs).")
     release(queue.store, running.name)
     assert isinstance(admit(queue.store, START, second), Waiting)
-    assert isinstance(admit(queue.store, START, first), Admission)
+    assert isinstance(admit(queue.store, START, first), Admitted)
 
 
 def test_what_has_ended_or_is_deleted_does_not_count(queue: Queue) -> None:
     ended, deleted, third = (queue.submit(number, claim_for(10)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, START, ended), Admission)
+    assert isinstance(admit(queue.store, START, ended), Admitted)
     queue.end(ended)
-    assert isinstance(admit(queue.store, START, deleted), Admission)
+    assert isinstance(admit(queue.store, START, deleted), Admitted)
     queue.store.delete(deleted.name)
-    assert isinstance(admit(queue.store, START, third), Admission)
+    assert isinstance(admit(queue.store, START, third), Admitted)
     assert queue.leases() == 1
 
 
 def test_a_holder_whose_folder_is_gone_does_not_stop_the_queue(queue: Queue) -> None:
     lost, waiting = (queue.submit(number, claim_for(10)) for number in (1, 2))
-    assert isinstance(admit(queue.store, START, lost), Admission)
+    assert isinstance(admit(queue.store, START, lost), Admitted)
     shutil.rmtree(queue.home / "jobs" / "1")
     assert isinstance(admit(queue.store, START, waiting), Waiting)
     assert attend(queue.store, START, own=waiting.name)
     assert queue.store.get(lost.name).state == states.FAILED
-    assert isinstance(admit(queue.store, START, waiting), Admission)
+    assert isinstance(admit(queue.store, START, waiting), Admitted)
 
 
 def test_of_those_that_wait_only_the_first_needs_a_supervisor(queue: Queue) -> None:
     running, first, *others = (queue.submit(number, claim_for(8)) for number in range(1, 6))
     assert queue.due() == [1, 2]
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     assert queue.due() == [1, 2]
     assert attend(queue.store, START, own=first.name)
     assert not attend(queue.store, START, own=others[0].name)
@@ -412,7 +412,7 @@ def test_of_those_that_wait_only_the_first_needs_a_supervisor(queue: Queue) -> N
 
 def test_all_that_fit_need_a_supervisor_and_the_next_one(queue: Queue) -> None:
     running, *_ = (queue.submit(number, claim_for(size)) for number, size in enumerate((9, 3, 3, 3, 3, 1), 1))
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     assert queue.due() == [1, 2]
     queue.end(running)
     assert queue.due() == [2, 3, 4, 5]  # 3 + 3 + 3 of 10 fit; the next does not, and lets no later one pass
@@ -420,13 +420,13 @@ def test_all_that_fit_need_a_supervisor_and_the_next_one(queue: Queue) -> None:
 
 def test_gpus_decide_who_is_next_in_line(queue: Queue) -> None:
     running, *_ = (queue.submit(number, claim_for(1, gpus)) for number, gpus in enumerate((3, 1, 2, 1), 1))
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     assert queue.due() == [1, 2, 3]
 
 
 def test_a_job_whose_end_is_asked_for_waits_no_longer(queue: Queue) -> None:
     running, _, last = (queue.submit(number, claim_for(9)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     queue.store.update(last.name, state=states.QUEUED, end_time="", document="{}")
     assert queue.due() == [1, 2]
     queue.store.request(last.name, "cancel")
@@ -469,7 +469,7 @@ def test_who_looks_at_a_job_starts_its_supervisor_where_it_has_none(queue: Queue
 
 def test_a_change_wakes_the_others_and_not_the_caller(queue: Queue) -> None:
     running, first = (queue.submit(number, claim_for(8)) for number in (1, 2))
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     fifos = [JobFolder(queue.home / "jobs" / str(number)).wake_fifo for number in (1, 2)]
     for fifo in fifos:
         os.mkfifo(fifo)
@@ -480,22 +480,22 @@ def test_a_change_wakes_the_others_and_not_the_caller(queue: Queue) -> None:
     assert [os.read(ear, 9) for ear in ears] == [b".", b""]
     release(queue.store, running.name)
     third = queue.submit(3, claim_for(8))
-    assert isinstance(admit(queue.store, START, first), Admission)
+    assert isinstance(admit(queue.store, START, first), Admitted)
     assert [os.read(ear, 9) for ear in ears] == [b"", b""]
     release(queue.store, first.name)
     queue.end(first)
-    assert isinstance(admit(queue.store, START, third), Admission)
+    assert isinstance(admit(queue.store, START, third), Admitted)
     for ear in ears:
         os.close(ear)
 
 
 def test_the_others_are_woken_before_a_job_leaves_the_line_and_after(queue: Queue) -> None:
     holder, second = (queue.submit(number, claim_for(2)) for number in (1, 2))
-    assert isinstance(admit(queue.store, START, holder), Admission)
+    assert isinstance(admit(queue.store, START, holder), Admitted)
     fifo = JobFolder(queue.home / "jobs" / "1").wake_fifo
     os.mkfifo(fifo)
     ear = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    assert isinstance(admit(queue.store, START, second), Admission)
+    assert isinstance(admit(queue.store, START, second), Admitted)
     assert os.read(ear, 9) == b".."
     os.close(ear)
 
@@ -508,20 +508,20 @@ def test_a_damaged_lease_keeps_gpus_from_others_and_nothing_else(
         queue.submit(number, own)
         for number, own in enumerate((claim_for(1, 1), claim_for(9), claim_for(0, 1)), 1)
     )
-    assert isinstance(admit(queue.store, START, holder), Admission)
+    assert isinstance(admit(queue.store, START, holder), Admitted)
     with queue.store.transaction() as connection:
         connection.execute(f"UPDATE leases SET {column} = ? WHERE name = ?", (value, holder.name))
     assert queue.due() == [1, 2, 3]
-    assert isinstance(admit(queue.store, START, next_one), Admission)
+    assert isinstance(admit(queue.store, START, next_one), Admitted)
     assert isinstance(admit(queue.store, START, with_gpu), Waiting)
     queue.end(holder)
-    assert isinstance(admit(queue.store, START, with_gpu), Admission)
+    assert isinstance(admit(queue.store, START, with_gpu), Admitted)
 
 
 def test_a_waiting_job_is_told_why(queue: Queue) -> None:
     running, first, second = (queue.submit(number, claim_for(8)) for number in (1, 2, 3))
     assert waiting_reason(queue.store, running) == ""
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     assert waiting_reason(queue.store, running) == ""
     assert waiting_reason(queue.store, first).endswith("are free (job 1 runs).")
     assert waiting_reason(queue.store, second) == "job 2 was there before and waits as well."
@@ -529,7 +529,7 @@ def test_a_waiting_job_is_told_why(queue: Queue) -> None:
 
 def test_a_waiting_job_that_cannot_be_read_ends_and_the_next_one_takes_its_place(queue: Queue) -> None:
     running, damaged, *_ = (queue.submit(number, claim_for(9)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, START, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admitted)
     assert queue.due() == [1, 2]
     (queue.home / "jobs" / "2" / "spec.json").write_text("{")
     os.close(queue.locks.pop(1))
@@ -553,12 +553,12 @@ def test_a_holder_that_cannot_be_looked_after_does_not_stop_the_queue(
     queue: Queue, damage: Callable[[JobFolder], None]
 ) -> None:
     holder, waiting = (queue.submit(number, claim_for(9)) for number in (1, 2))
-    assert isinstance(admit(queue.store, START, holder), Admission)
+    assert isinstance(admit(queue.store, START, holder), Admitted)
     damage(JobFolder(queue.home / "jobs" / "1"))
     assert attend(queue.store, START, own=waiting.name, changed=True)
     assert isinstance(admit(queue.store, START, waiting), Waiting)
     queue.end(holder)
-    assert isinstance(admit(queue.store, START, waiting), Admission)
+    assert isinstance(admit(queue.store, START, waiting), Admitted)
 
 
 def test_forty_at_once_are_never_too_many(queue: Queue) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from vtrain.runtime.capacity.leases import (
-    Admission,
+    Admitted,
     Claim,
     Lease,
     Waiting,
@@ -35,7 +35,7 @@ def waiter(name: str, memory: int = 0) -> Lease:
 
 def test_what_just_fits_starts() -> None:
     queue = [holder("1", 4), waiter("2", 6)]
-    assert decide("jobs/2", claim(6), queue) == Admission()
+    assert decide("jobs/2", claim(6), queue) == Admitted()
 
 
 def test_what_does_not_fit_is_told_what_is_missing() -> None:
@@ -83,14 +83,14 @@ def test_three_holders_are_named(count: int, told: str) -> None:
 
 def test_the_free_gpus_are_handed_out_in_order() -> None:
     queue = [holder("1", 0, "GPU-b"), waiter("2")]
-    assert decide("jobs/2", claim(0, 1, 2), queue) == Admission(
+    assert decide("jobs/2", claim(0, 1, 2), queue) == Admitted(
         devices={"workerpool0-0": ("GPU-a",), "workerpool1-0": ("GPU-c", "GPU-d")}
     )
 
 
 def test_who_has_a_lease_keeps_it_whatever_else_runs() -> None:
     queue = [holder("1", 10, *GPUS), holder("2", 10, "GPU-d")]
-    assert decide("jobs/2", claim(10, 1), queue) == Admission(devices={"workerpool0-0": ("GPU-d",)})
+    assert decide("jobs/2", claim(10, 1), queue) == Admitted(devices={"workerpool0-0": ("GPU-d",)})
 
 
 def test_an_earlier_job_is_not_passed() -> None:
@@ -99,7 +99,7 @@ def test_an_earlier_job_is_not_passed() -> None:
 
 
 def test_a_job_that_is_not_in_the_queue_is_behind_all() -> None:
-    assert decide("jobs/9", claim(1), [holder("1", 2)]) == Admission()
+    assert decide("jobs/9", claim(1), [holder("1", 2)]) == Admitted()
     assert isinstance(decide("jobs/9", claim(1), [waiter("1", 2)]), Waiting)
 
 
@@ -167,4 +167,4 @@ def test_a_job_that_needs_more_slots_is_not_overtaken() -> None:
     assert next_in_line(queue, claims.get) == ["jobs/2"]
     assert isinstance(decide("jobs/3", slots(1), queue), Waiting)
     queue[0] = on_team("0", 0)
-    assert decide("jobs/2", slots(2), queue[1:]) == Admission()
+    assert decide("jobs/2", slots(2), queue[1:]) == Admitted()

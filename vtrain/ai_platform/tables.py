@@ -84,14 +84,14 @@ DEFAULT_RUNTIME = "2.11"
 """The last one: a job that named none had no image of its own to fall back on."""
 
 
-class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The image of a runtime version; `note` says where it is not of the same version."""
 
     image_uri: str
     note: str = ""
 
 
-def runtime_image(version: str, python_version: str, *, gpu: bool) -> Runtime:
+def runtime_image(version: str, python_version: str, *, gpu: bool) -> RuntimeVersion:
     """The pre-built image that a runtime version has become."""
     image = _IMAGES.get(version) or _IMAGES.get(_NEAREST.get(version, ""), "")
     chosen = image or _IMAGES[DEFAULT_RUNTIME]
@@ -105,4 +105,4 @@ def runtime_image(version: str, python_version: str, *, gpu: bool) -> Runtime:
         notes.append(f"Runtime version {version} has no successor: the image is that of {shown}.")
     if re.fullmatch(r"\d+\.\d+", python_version) and python_version != python:
         notes.append(f"The image has Python {python}, and not {python_version}.")
-    return Runtime(image_uri=uri, note=" ".join(notes))
+    return RuntimeVersion(image_uri=uri, note=" ".join(notes))

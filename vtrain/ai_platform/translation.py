@@ -53,6 +53,7 @@ from vtrain.messages.hyperparameter_tuning_job import (
     StudySpec,
 )
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec as StudyParameter
+from vtrain.messages.walk import snake_case
 
 ROLES = ("master", "worker", "parameter_server", "evaluator")
 """The roles of machines, in the order of the pools that they become."""
@@ -70,7 +71,7 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def translate(legacy: LegacyJob, *, job_dir: str = "") -> Translation:
-    """The job with the same meaning. `job_dir` is the job directory as the trainer is told it.
+    """The job with the same meaning. `job_dir` is the job directory as the trainer gets it.
 
     Raises ConfigError for a job that has no equal.
     """
@@ -234,7 +235,7 @@ def _is_since(version: str, first: tuple[int, int]) -> bool:
 def _snake(value: Any) -> Any:
     """A document with its fields in snake_case, as the older service wrote them for trainers."""
     if isinstance(value, dict):
-        return {re.sub(r"([A-Z])", r"_\1", name).lower(): _snake(item) for name, item in value.items()}
+        return {snake_case(name): _snake(item) for name, item in value.items()}
     return [_snake(item) for item in value] if isinstance(value, list) else value
 
 

@@ -161,15 +161,15 @@ class Backend(ABC):
 
         `builds_image` says that an image is made of the trainer, which some flags of containers concern.
         """
-        told = []
+        sentences = []
         for flag in flags:
             if flag in self.used_flags or (builds_image and flag in IMAGE_FLAGS):
                 continue
             if flag in RUNTIME_FLAGS:
                 hint = "Leave it out, or take --backend=local."
                 raise ConfigError(f"{flag} is for jobs on this machine.", hint=hint)
-            told.append(self.no_effect(flag))
-        return tuple(told)
+            sentences.append(self.no_effect(flag))
+        return tuple(sentences)
 
     def no_effect(self, flag: str) -> str:
         """A sentence about a flag that is given in vain."""
@@ -294,7 +294,7 @@ def checked_access(access: ServiceAccess) -> ServiceAccess:
 
 
 def _trust_certificates() -> None:
-    """Trust the authorities that gcloud is told to trust, as behind a proxy that looks into TLS."""
+    """Trust the authorities that gcloud is configured to trust, as behind a proxy that looks into TLS."""
     authorities = property_value("core", "custom_ca_certs_file")
     if authorities is not None:
         os.environ.setdefault("REQUESTS_CA_BUNDLE", authorities.value)  # what Google's libraries read

@@ -1,4 +1,4 @@
-"""Cloud Storage for one job (`--aip-dirs=gs`): the local buckets, at an address that its replicas are told.
+"""Cloud Storage for one job (`--aip-dirs=gs`): the local buckets, at an address that its replicas get.
 
 A process of its own serves them, so that they stay while a supervisor dies; the next one finds it, or starts
 it again at the same address.

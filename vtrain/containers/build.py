@@ -21,7 +21,7 @@ import msgspec
 
 from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words, is_going
 from vtrain.containers.images import find_image
-from vtrain.containers.progress import BuildSteps, ClassicProgress, Step, follow_buildx
+from vtrain.containers.progress import BuildStep, BuildSteps, ClassicProgress, follow_buildx
 from vtrain.containers.refusals import NO_SPACE, explain_program
 from vtrain.errors import EngineAwayError, EngineError, ImageError
 from vtrain.program_output import reason
@@ -103,10 +103,10 @@ def build_image(engine: Engine, request: BuildRequest, tell: Tell) -> str:
 def has_buildx() -> bool:
     """Whether Docker's command has its plugin buildx, with the JSON progress that came with 0.13."""
     try:
-        told = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=True, text=True)
+        printed = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=True, text=True)
     except (OSError, subprocess.CalledProcessError):
         return False
-    version = re.search(r" v?(\d+)\.(\d+)", told.stdout)
+    version = re.search(r" v?(\d+)\.(\d+)", printed.stdout)
     return version is not None and (int(version[1]), int(version[2])) >= (0, 13)
 
 
@@ -238,7 +238,7 @@ def _build_with_classic(engine: Engine, request: BuildRequest, tell: Tell) -> st
     return image.id
 
 
-def _not_built(error: str, failed: Step | None = None) -> ImageError:
+def _not_built(error: str, failed: BuildStep | None = None) -> ImageError:
     said = _WRAPPINGS.sub("", engine_words(error))
     step, lines = (failed.name, tuple(reason(tuple(failed.last)))) if failed is not None else ("", ())
     shown = "".join(f"\n  {line}" for line in lines)

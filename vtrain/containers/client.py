@@ -252,10 +252,10 @@ def _accepted(answer: http.client.HTTPResponse, content: bytes) -> bytes:
         return content
     text = content.decode("utf-8", "replace")
     try:
-        told = json.loads(text)
+        refusal = json.loads(text)
     except ValueError:
-        told = None
-    raise CallRefused(answer.status, str(told.get("message", "")) if isinstance(told, dict) else text)
+        refusal = None
+    raise CallRefused(answer.status, str(refusal.get("message", "")) if isinstance(refusal, dict) else text)
 
 
 def _read_whole(answer: http.client.HTTPResponse) -> bytes:

@@ -73,7 +73,7 @@ def refusal(address: EngineAddress) -> str:
 
 
 def usual_sockets(environ: Mapping[str, str]) -> Iterator[EngineAddress]:
-    """The sockets that engines of this user listen on unless told otherwise, most usual first."""
+    """The sockets that engines of this user listen on unless configured otherwise, most usual first."""
     home = _home(environ)
     runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     colima = environ.get("COLIMA_HOME") or f"{home}/.colima"

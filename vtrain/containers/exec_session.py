@@ -89,14 +89,14 @@ class ExecSession:
         return True
 
     def _exit_code(self) -> int:
-        told: dict[str, Any] = {}
+        state: dict[str, Any] = {}
 
         def has_ended() -> bool:
-            told.update(self._calls.get(f"/exec/{self._id}/json"))
-            return not told["Running"]
+            state.update(self._calls.get(f"/exec/{self._id}/json"))
+            return not state["Running"]
 
         wait_until(has_ended, END_SECONDS, END_PAUSE_SECONDS)
-        code = told["ExitCode"]
+        code = state["ExitCode"]
         if code is None:
             raise ConnectionError("the command's output has ended, and its exit code is not known")
         return int(code)

@@ -271,8 +271,8 @@ def _registry_digest(engine: Engine, name: str, tell: Tell) -> str:
 
     try:
         with engine_errors(f"ask the registry for {name}"):
-            told = engine.client.inspect_distribution(name, auth_config=registry_login(name, tell))
-            return str((told.get("Descriptor") or {}).get("digest", ""))
+            distribution = engine.client.inspect_distribution(name, auth_config=registry_login(name, tell))
+            return str((distribution.get("Descriptor") or {}).get("digest", ""))
     except EngineAwayError:
         raise
     except EngineError:

@@ -1,4 +1,4 @@
-"""The progress of builds, pulls and pushes, told in few lines."""
+"""The progress of builds, pulls and pushes, reported in few lines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vtrain.messages.log import DETAIL_MARGIN
 
 LAST_LINES = 400
 LINE_LIMIT = 64 * 1024
-"""Bytes after which a line without an end is told in pieces."""
+"""Bytes after which a line without an end is reported in pieces."""
 QUICK_SECONDS = 0.5
 """A step that took less needs no line to say that it is done."""
 _MARGIN = DETAIL_MARGIN
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f]")
 
 
-class Step:
+class BuildStep:
     """One step: its name, and what it wrote last."""
 
     def __init__(self, name: str) -> None:
@@ -37,24 +37,24 @@ class BuildSteps:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._steps: dict[str, Step] = {}
-        self.failed: Step | None = None
+        self._steps: dict[str, BuildStep] = {}
+        self.failed: BuildStep | None = None
 
     def begin(self, key: str, name: str) -> None:
         """Begin a step."""
         if key not in self._steps:
-            self._steps[key] = Step(name)
+            self._steps[key] = BuildStep(name)
             self._tell(name)
 
     def cached(self, key: str, name: str) -> None:
         """Note a step that the cache has."""
         if key not in self._steps:
-            step = self._steps[key] = Step(name)
+            step = self._steps[key] = BuildStep(name)
             step.ended = True
             self._tell(f"{name} (cached)")
 
     def write(self, key: str, text: bytes) -> None:
-        """A piece of a step's output. Only whole lines are told."""
+        """A piece of a step's output. Only whole lines are reported."""
         step = self._steps.get(key)
         if step is None:
             return
@@ -75,18 +75,18 @@ class BuildSteps:
 
     def fail(self, key: str, name: str, reason: str) -> None:
         """A step failed; a later failure, such as that of a step cancelled for it, does not count."""
-        step = self._steps.setdefault(key, Step(name))
+        step = self._steps.setdefault(key, BuildStep(name))
         self._close(step)
         if self.failed is None and "context canceled" not in reason:
             self.failed = step
 
-    def _close(self, step: Step) -> None:
+    def _close(self, step: BuildStep) -> None:
         if step.rest:
             self._line(step, step.rest)
             step.rest = b""
         step.ended = True
 
-    def _line(self, step: Step, line: bytes) -> None:
+    def _line(self, step: BuildStep, line: bytes) -> None:
         """A progress bar writes over itself with returns; what it shows last counts."""
         last = line.decode("utf-8", "replace").rstrip("\r").rpartition("\r")[2]
         text = plain_text(last).rstrip()
@@ -179,7 +179,7 @@ _NOISE = re.compile(
 
 
 class ClassicProgress:
-    """Finds the steps in the text. A step is told when it is known whether the cache has it."""
+    """Finds the steps in the text. A step is reported when it is known whether the cache has it."""
 
     def __init__(self, steps: BuildSteps) -> None:
         self._steps = steps

@@ -32,5 +32,5 @@ class Calls:
 
     def sentence(self) -> str:
         """`Calls: gcloud 12, vtrain 4.`; empty where there were none."""
-        told = ", ".join(f"{name} {number}" for name, number in sorted(self.counts.items()))
-        return f"Calls: {told}." if told else ""
+        listed = ", ".join(f"{name} {number}" for name, number in sorted(self.counts.items()))
+        return f"Calls: {listed}." if listed else ""

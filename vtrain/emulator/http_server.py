@@ -66,7 +66,7 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
 def serve_app(
     app: ASGIApp, host: str, port: int, ready: Callable[[str], None], tell: Tell, token: str = ""
 ) -> None:
-    """Serve as `run_until_signal` does. `ready` is told the URL once it answers.
+    """Serve as `run_until_signal` does. `ready` gets the URL once it answers.
 
     `tell` gets a line about each request.
     """

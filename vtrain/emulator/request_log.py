@@ -42,7 +42,7 @@ class RequestLog:
 
 @contextmanager
 def timed(tell: Tell, what: Callable[[], str]) -> Iterator[None]:
-    """A block, at the end of which `what` is told with the time that it took."""
+    """A block, at the end of which `what` is reported with the time that it took."""
     began = time.monotonic()
     try:
         yield

@@ -96,7 +96,7 @@ async def _broken(_request: Request, _error: Exception) -> Response:
 
 
 def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:
-    """Serve as `run_until_signal` does. `ready` is told the address once it answers.
+    """Serve as `run_until_signal` does. `ready` gets the address once it answers.
 
     `tell` gets a line about each request. Raises StorageError where the home cannot be written,
     UnavailableError where the port is taken, or something for gRPC is not installed.

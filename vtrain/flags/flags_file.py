@@ -11,7 +11,7 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_items
 
 if TYPE_CHECKING:
-    from vtrain.messages.yaml_reader import Entry
+    from vtrain.messages.yaml_reader import YamlEntry
 
 FLAG = "--flags-file"
 ONE_EACH = frozenset({"--env", "--set", "--mount", "--add-host", "--allowed-host", "--cap-add", "--ulimit"})
@@ -53,7 +53,7 @@ def _flags_in(path: str, above: tuple[str, ...]) -> Iterator[str]:
             yield from _words(entry, origin)
 
 
-def _words(entry: Entry, origin: str) -> list[str]:
+def _words(entry: YamlEntry, origin: str) -> list[str]:
     """The words of one flag. None gives the bare flag, false its opposite: gcloud takes false for true."""
     flag, value = entry.key, entry.value
     if not flag.startswith("-"):

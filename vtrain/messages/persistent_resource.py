@@ -9,7 +9,6 @@ from vtrain.messages.custom_job import DiskSpec, MachineSpec, PscInterfaceConfig
 
 ResourceState = Annotated[
     str,
-    "enum",
     enum("STATE_UNSPECIFIED PROVISIONING - RUNNING STOPPING ERROR REBOOTING UPDATING", is_open=True),
 ]
 

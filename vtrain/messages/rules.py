@@ -14,7 +14,6 @@ import msgspec
 
 from vtrain.errors import FieldError
 from vtrain.messages.base import MOST_SECONDS
-from vtrain.messages.codec import fields, walk
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
@@ -25,6 +24,7 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.walk import fields, walk
 
 if TYPE_CHECKING:
     from vtrain.messages.persistent_resource import ResourcePool

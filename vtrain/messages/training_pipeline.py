@@ -10,7 +10,6 @@ from vtrain.messages.model import Model
 
 PipelineState = Annotated[
     str,
-    "enum",
     enum(
         "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED",
         "PIPELINE_STATE_",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from vtrain.errors import ConfigError
+from vtrain.messages.walk import camel_case
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -113,7 +114,7 @@ for _tag in ("int", "float"):
     )
 
 
-class Entry(NamedTuple):
+class YamlEntry(NamedTuple):
     """One key of a mapping, its value, and its line, counted from 1."""
 
     line: int
@@ -147,7 +148,7 @@ def load_yaml(text: str, origin: str) -> Any:
         return yaml.load(text, Loader=_Loader)
 
 
-def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
+def load_entries(text: str, origin: str) -> tuple[YamlEntry, ...]:
     """The entries of a mapping, or of a list of mappings, in order; numbers are text.
 
     Raises ConfigError as `load_yaml` does, and for a document of another shape.
@@ -198,7 +199,7 @@ def _entry_at(node: Any, path: str) -> tuple[Any, Any, str] | None:
     """The key of a mapping that a path begins with, its value, and the rest of the path."""
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         typed = str(key.value)
-        for name in (typed, re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), typed)):
+        for name in (typed, camel_case(typed)):
             if path == name or path.startswith((f"{name}.", f"{name}[")):
                 return key, value, path[len(name) :].removeprefix(".")
     return None
@@ -231,14 +232,14 @@ def _check_shape(text: str) -> None:
             raise _error(f"it has more than {LARGEST:,} values", event)
 
 
-def _entries(loader: Any, node: Any, origin: str) -> Iterator[Entry]:
+def _entries(loader: Any, node: Any, origin: str) -> Iterator[YamlEntry]:
     if not isinstance(node, yaml.MappingNode):
         place = f"{origin}:{node.start_mark.line + 1}" if node is not None else origin
         raise ConfigError(f"{place}: expected a mapping, or a list of mappings.")
     lines = {key.value: key.start_mark.line + 1 for key, _ in node.value if isinstance(key.value, str)}
     first = node.start_mark.line + 1
     for key, value in loader.construct_document(node).items():
-        yield Entry(line=lines.get(str(key), first), key=str(key), value=value)
+        yield YamlEntry(line=lines.get(str(key), first), key=str(key), value=value)
 
 
 @contextmanager

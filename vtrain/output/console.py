@@ -128,7 +128,7 @@ class Console:
         place, end = self._place(stderr=stderr), data[-_TAIL_BYTES:]
         if not end.endswith(b"\n"):  # a trainer may end in colours after the newline
             end = re.sub(_INVISIBLE_END, b"", end)
-        if end and not end.endswith(b"\n"):  # before it is seen: whoever sees it may press Ctrl-C at once
+        if end and not end.endswith(b"\n"):  # before it is seen: a user who sees it may press Ctrl-C at once
             self._unended.add(place)
         write_all(stream.fileno(), data)
         if end.endswith(b"\n"):

@@ -10,12 +10,11 @@ Formats may follow one another: the last name counts, and may use the labels of 
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.walk import snake_case
 from vtrain.output.expressions import scan_key
 from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
 from vtrain.output.keys import Key, Path, path_text
@@ -27,7 +26,6 @@ FORMATS = (
     "config", "csv", "default", "disable", "flattened", "get", "json", "list", "multi", "none", "table",
     "text", "value", "yaml",
 )  # fmt: skip
-_CAPITALS = r"((?<=[a-z0-9])[A-Z]+|(?!^)[A-Z](?=[a-z]))"
 _ALIGNMENTS = ("center", "left", "right")
 _SWITCHES = ("optional", "reverse")
 _NARROWEST = 10  # columns of a wrapped column whose width is not given
@@ -69,7 +67,7 @@ def _checked(fmt: Format) -> Format:
     return fmt
 
 
-class Entry:
+class KeyEntry:
     """A key while it is read; later mentions of it add to it."""
 
     def __init__(self, key: Key, level: int) -> None:
@@ -79,16 +77,16 @@ class Entry:
         self.is_hidden = False
         self.given: dict[str, str | bool] = {}
 
-    def merge(self, other: Entry) -> None:
+    def merge(self, other: KeyEntry) -> None:
         """Add the attributes and transforms of a later mention."""
         self.given |= other.given
         if other.key.calls:
             self.key = msgspec.structs.replace(self.key, calls=other.key.calls, is_always=other.key.is_always)
             self.level = other.level
 
-    def copy(self) -> Entry:
+    def copy(self) -> KeyEntry:
         """A separate entry for a column that is named twice."""
-        twin = Entry(self.key, self.level)
+        twin = KeyEntry(self.key, self.level)
         twin.given, twin.state, twin.is_hidden = dict(self.given), self.state, self.is_hidden
         return twin
 
@@ -117,7 +115,7 @@ class Entry:
 class Branch:
     """A node of the tree while it is built."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: KeyEntry) -> None:
         self.entry = entry
         self.branches: dict[str | int | None, Branch] = {}
 
@@ -132,7 +130,7 @@ class Branch:
         for branch in self.branches.values():
             branch.forget()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[KeyEntry]:
         """The entries of this node and of those below."""
         return [self.entry, *(entry for branch in self.branches.values() for entry in branch.entries())]
 
@@ -150,10 +148,10 @@ class ProjectionParser:
         self.scanner = scanner
         self.name = "default"
         self.attributes: dict[str, str] = {}
-        self.root = Branch(Entry(Key(), 0))
-        self.columns: list[tuple[Path, Entry]] = []
+        self.root = Branch(KeyEntry(Key(), 0))
+        self.columns: list[tuple[Path, KeyEntry]] = []
         self.column_paths: set[Path] = set()
-        self.aliases: dict[str, tuple[Path, Entry]] = {}
+        self.aliases: dict[str, tuple[Path, KeyEntry]] = {}
         self.headings: set[str] = set()
         self.level = 0
 
@@ -217,7 +215,7 @@ class ProjectionParser:
     def scan_keys(self, *, only_order: bool) -> None:
         if self.scanner.demand(")"):
             return
-        ordered: list[Entry] = []
+        ordered: list[KeyEntry] = []
         while True:
             self.scanner.skip_spaces()
             ordered += self.scan_key(only_order=only_order)
@@ -228,10 +226,10 @@ class ProjectionParser:
                 raise self.scanner.error("A ) or a comma is expected after a key")
         self.move_orders(ordered)
 
-    def scan_key(self, *, only_order: bool) -> list[Entry]:
+    def scan_key(self, *, only_order: bool) -> list[KeyEntry]:
         """Read one key of a projection or, with `only_order`, of an order; its entry if it sorts."""
         key = scan_key(self.scanner, self.key_called)
-        entry = Entry(key, self.level)
+        entry = KeyEntry(key, self.level)
         self.scanner.skip_spaces()
         while self.scanner.accept(":"):
             self.scan_key_attribute(key.path, entry)
@@ -242,7 +240,7 @@ class ProjectionParser:
         path, entry = self.aliases.get(alias, ((), None))
         return msgspec.structs.replace(entry.key, path=path) if entry is not None else None
 
-    def scan_key_attribute(self, path: Path, entry: Entry) -> None:
+    def scan_key_attribute(self, path: Path, entry: KeyEntry) -> None:
         start = self.scanner.position
         name = self.scanner.token("=:,)", spaces=False) or ""
         value: str | bool = not name.startswith("no-")
@@ -257,11 +255,11 @@ class ProjectionParser:
         else:
             entry.given[name] = value if name in _SWITCHES or name == "wrap" else value or ""
 
-    def add(self, path: Path, new: Entry, *, only_order: bool) -> list[Entry]:
+    def add(self, path: Path, new: KeyEntry, *, only_order: bool) -> list[KeyEntry]:
         """Add a key to the tree and the columns; its entry if an order sorts by it."""
         branch = self.root
         for step in path[:-1]:
-            branch = branch.branches.setdefault(step, Branch(Entry(Key(), self.level)))
+            branch = branch.branches.setdefault(step, Branch(KeyEntry(Key(), self.level)))
             branch.entry.state = max(branch.entry.state, INNER)
         last = path[-1] if path else ""
         is_known = last in branch.branches
@@ -280,7 +278,7 @@ class ProjectionParser:
             entry.state = UNKNOWN
         return [entry] if only_order and "sort" in new.given else []
 
-    def entry_at(self, branch: Branch, path: Path, new: Entry, *, only_order: bool) -> Entry:
+    def entry_at(self, branch: Branch, path: Path, new: KeyEntry, *, only_order: bool) -> KeyEntry:
         """The entry of a mention of `path`: the existing one, or a new one."""
         last = path[-1] if path else ""
         if last in branch.branches:
@@ -299,7 +297,7 @@ class ProjectionParser:
         entry.merge(new)
         return entry
 
-    def move_orders(self, first: list[Entry]) -> None:
+    def move_orders(self, first: list[KeyEntry]) -> None:
         """Rank the keys of an order before those of earlier orders."""
         before = set(first)
         for entry in self.root.entries() if first else ():
@@ -311,7 +309,7 @@ class ProjectionParser:
         label = ""
         for step in reversed(path):
             if isinstance(step, str):
-                name = re.sub(_CAPITALS, r"_\1", step).upper()
+                name = snake_case(step).upper()
                 label = f"{name}_{label}" if label else name
                 if label not in self.headings:
                     self.headings.add(label)

@@ -101,7 +101,7 @@ def _layout(columns: list[Column], rows: list[list[str]], fmt: Format, title: st
     gap = 1 if box else fmt.number("pad", 2)
     borders = 1 + len(columns) * (1 + 2 * gap) if box else (len(columns) - 1) * gap
     space = fmt.number("width", _terminal_width()) - borders - fmt.number("margin", 0)
-    places = [Place(width=width, align=column.align) for width, column in
+    places = [TablePlace(width=width, align=column.align) for width, column in
               zip(_wrapped(widths, columns, space), columns, strict=True)]  # fmt: skip
     return Layout(
         places=places, box=box, gap=gap, title=title, is_wrapped=any(column.wrap for column in columns)
@@ -127,7 +127,7 @@ def _terminal_width() -> int:
         return shutil.get_terminal_size((80, 24)).columns
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class TablePlace(msgspec.Struct, frozen=True, kw_only=True):
     """The width of one column, and its alignment (left, right or center)."""
 
     width: int
@@ -141,7 +141,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     is the number of spaces between columns. With `is_wrapped`, cells may be wider than their column.
     """
 
-    places: Sequence[Place]
+    places: Sequence[TablePlace]
     box: str = ""
     gap: int = 2
     title: str | None = None
@@ -204,12 +204,12 @@ def _boxed(headings: Texts, rows: Sequence[Texts], layout: Layout, below: Sequen
     return drawn if below else [*drawn, bottom]
 
 
-def _rule(corners: str, places: Sequence[Place]) -> str:
+def _rule(corners: str, places: Sequence[TablePlace]) -> str:
     left, cross, right = tuple(corners)
     return left + cross.join("─" * (place.width + 2) for place in places) + right + "\n"
 
 
-def _lines(row: Texts, places: Sequence[Place]) -> list[list[str]]:
+def _lines(row: Texts, places: Sequence[TablePlace]) -> list[list[str]]:
     """The lines that a row takes, each with a cell for every column."""
     stacks = [_broken(cell, place.width) for cell, place in zip(row, places, strict=True)]
     return [

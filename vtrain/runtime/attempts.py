@@ -58,7 +58,7 @@ class Ended(msgspec.Struct, frozen=True):
         return self.exit.stopped and self.exit.code in MACHINE_END_CODES and not self.exit.oom
 
     @property
-    def told_exit(self) -> ReplicaExit:
+    def reported_exit(self) -> ReplicaExit:
         """The exit as users see it: a preemption counts as an interruption."""
         if self.cause is not Cause.PREEMPTED:
             return self.exit

@@ -17,10 +17,10 @@ _BOOT = """\
 import importlib.util, os, sys
 if importlib.util.find_spec("debugpy") is None:
     sys.exit(f"debugpy is not installed in this Python. Install it: {sys.executable} -m pip install debugpy")
-address, told, client, module, *args = sys.argv[1:]
+address, sentence, client, module, *args = sys.argv[1:]
 debugger = [sys.executable, "-Xfrozen_modules=off", "-m", "debugpy", "--listen", address, *client.split()]
-told = ("Waiting for a debugger at " if client else "A debugger can attach at ") + told
-print(told, file=sys.stderr, flush=True)
+sentence = ("Waiting for a debugger at " if client else "A debugger can attach at ") + sentence
+print(sentence, file=sys.stderr, flush=True)
 if module == "vtrain_script":
     import vtrain_script.__main__ as launcher
     launcher.interpreter = lambda: debugger

@@ -69,14 +69,14 @@ def name_notices(spec: CustomJobSpec) -> tuple[str, ...]:
     from vtrain.messages.hardware import GPUS, TPU_HOST, TPU_TOPOLOGIES
 
     machines = _MACHINES.keys() | GPUS.keys() | TPU_TOPOLOGIES.keys() | {TPU_HOST}
-    told = []
+    sentences = []
     for index, pool in enumerate(spec.worker_pool_specs):
         path, given = f"workerPoolSpecs[{index}].machineSpec", pool.machine_spec or MachineSpec()
         if given.machine_type and given.machine_type not in machines:
-            told.append(f"{path}.machineType: {_unknown(given.machine_type, machines)}")
+            sentences.append(f"{path}.machineType: {_unknown(given.machine_type, machines)}")
         if given.accelerator_type not in ACCELERATORS | {"", "ACCELERATOR_TYPE_UNSPECIFIED"}:
-            told.append(f"{path}.acceleratorType: {_unknown(given.accelerator_type, ACCELERATORS)}")
-    return tuple(told)
+            sentences.append(f"{path}.acceleratorType: {_unknown(given.accelerator_type, ACCELERATORS)}")
+    return tuple(sentences)
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:

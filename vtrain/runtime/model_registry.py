@@ -31,7 +31,7 @@ from vtrain.times import timestamp
 DEFAULT_ALIAS = "default"
 """The version that is meant where none is named. Every model has one."""
 _ALIAS = re.compile(r"[a-z][a-zA-Z0-9-]{0,126}[a-z0-9]")
-"""`Model.version_aliases`: no number, so that it is told from a version."""
+"""`Model.version_aliases`: no number, so that it differs from a version."""
 _ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 """`UploadModelRequest.model_id`: up to 63 characters, the first no digit and no hyphen."""
 

@@ -1,6 +1,6 @@
 """The parts of a job that this machine does not reproduce: declared, once, by the names of its fields.
 
-What happens instead of each is told on the page docs/reference/fidelity.md, which a test holds to this list.
+What happens instead of each is on the page docs/reference/fidelity.md, which a test holds to this list.
 """
 
 from __future__ import annotations

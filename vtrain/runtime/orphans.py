@@ -41,7 +41,7 @@ _BLOCK_BYTES = 65536
 Find = Callable[[], set[Process]]
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedProcesses(msgspec.Struct, frozen=True):
     """The processes that a shim has seen, on that start of the machine."""
 
     boot_id: str = ""
@@ -108,12 +108,12 @@ def find_processes(
 
 def _listed(attempt: Path, living: dict[int, Stat]) -> set[Process]:
     try:
-        told = read_struct(attempt / LISTED, Listed)
+        listed = read_struct(attempt / LISTED, ListedProcesses)
     except DamagedFileError:
         return set()
-    if told is None or told.boot_id != boot_id():
+    if listed is None or listed.boot_id != boot_id():
         return set()  # the same numbers are other processes' since the machine was started anew
-    return {(pid, start) for pid, start in told.processes if pid in living and living[pid].start == start}
+    return {(pid, start) for pid, start in listed.processes if pid in living and living[pid].start == start}
 
 
 def _temporary_folder(pid: int) -> Path | None:
@@ -126,7 +126,7 @@ def _temporary_folder(pid: int) -> Path | None:
     return Path(os.fsdecode(mark.partition(b"=")[2])) if mark else None
 
 
-class _Started(msgspec.Struct):
+class _StartedProcess(msgspec.Struct):
     """The shim's report of the program that it has started: the numbers of its pipes, stdout first."""
 
     pipes: tuple[int, ...] = ()
@@ -135,7 +135,7 @@ class _Started(msgspec.Struct):
 def open_pipes(replica: ReplicaFolder, shim: int) -> dict[int, int]:
     """Stream by descriptor of a living shim's pipes; empty where they cannot be had."""
     try:
-        started = read_struct(replica.path / "started.json", _Started)
+        started = read_struct(replica.path / "started.json", _StartedProcess)
     except DamagedFileError:
         started = None
     found: dict[int, int] = {}

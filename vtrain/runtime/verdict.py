@@ -67,15 +67,15 @@ def _failure_to_start(folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExi
             what = "its arguments and variables are too long for this system"
             message = f"The replica {replica} could not be started: {what}."
             advice = "Write long values into a file, and pass its path to the trainer."
-        told = {"replica": replica, "exitCode": str(end.code), "log": log, "hint": advice}
-        return error(USER_ERROR_CODE, message, "START_FAILED", **told)
+        metadata = {"replica": replica, "exitCode": str(end.code), "log": log, "hint": advice}
+        return error(USER_ERROR_CODE, message, "START_FAILED", **metadata)
     if end.interruption == LOST:
         message = (
             f"The replica {replica} ended without an exit code: this machine was restarted meanwhile, or the "
             "process that watched over the replica was killed."
         )
-        told = {"replica": replica, "log": log, "hint": "Submit the job again."}
-        return error(INTERNAL_CODE, message, "SUPERVISION_LOST", **told)
+        metadata = {"replica": replica, "log": log, "hint": "Submit the job again."}
+        return error(INTERNAL_CODE, message, "SUPERVISION_LOST", **metadata)
     if end.interruption == FOLDER_REMOVED:
         message = f"The folder of the replica {replica} was removed while it ran: how it ended is not known."
         advice = "Let the trainer remove its own files only, not the folders above its working directory."
@@ -87,9 +87,9 @@ def _failure_to_start(folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExi
         return error(INTERNAL_CODE, message, "SUPERVISION_LOST", replica=replica, log=log, hint=advice)
     if end.interruption:
         message = f"The replica {replica} was ended from outside (exit code {end.code}): {end.interruption}."
-        told = {"replica": replica, "exitCode": str(end.code), "log": log}
-        told["hint"] = "The trainer itself did not fail: submit the job again."
-        return error(INTERNAL_CODE, message, "REPLICA_INTERRUPTED", **told)
+        metadata = {"replica": replica, "exitCode": str(end.code), "log": log}
+        metadata["hint"] = "The trainer itself did not fail: submit the job again."
+        return error(INTERNAL_CODE, message, "REPLICA_INTERRUPTED", **metadata)
     return None
 
 

@@ -2,7 +2,7 @@
 
     slots/RESOURCE/KEY.lock      held by the preloader
     slots/RESOURCE/KEY.socket    where it takes requests, once the modules are imported
-    slots/RESOURCE/KEY.told      why the modules cannot be kept imported
+    slots/RESOURCE/KEY.reason    why the modules cannot be kept imported
     slots/RESOURCE/KEY.log       its output
 
 RESOURCE is made of the resource's name. KEY is made of the interpreter, the modules, the variables but for
@@ -31,7 +31,7 @@ from vtrain.runtime.folder import ReplicaFolder
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import WarmSlot
 from vtrain.runtime.locks import hold_lock, lock_holder
-from vtrain.runtime.process.preloader import REQUEST_SECONDS, TOLD, WANTED
+from vtrain.runtime.process.preloader import REASON, REQUEST_SECONDS, WANTED
 from vtrain.runtime.process.process_tree import LINUX, identify, signal_all
 from vtrain.runtime.spawning import spawn_holding
 
@@ -112,8 +112,8 @@ def keep_warm(slot: WarmSlot) -> None:
     folder = Path(slot.folder)
     try:
         make_private(folder)
-        told = folder / f"{slot.key}.{TOLD}"
-        lock = None if told.exists() else hold_lock(folder / f"{slot.key}.lock")
+        report = folder / f"{slot.key}.{REASON}"
+        lock = None if report.exists() else hold_lock(folder / f"{slot.key}.lock")
         if lock is None:
             return
         argv = [slot.python, str(PRELOADER), str(folder), slot.key, *slot.modules]
@@ -129,7 +129,7 @@ def keep_warm(slot: WarmSlot) -> None:
 def cold_note(slot: WarmSlot) -> str:
     """Why no process keeps the slot's modules imported; nothing where one does, or may do so yet."""
     try:
-        why = Path(slot.folder, f"{slot.key}.{TOLD}").read_text(encoding="utf-8", errors="replace")
+        why = Path(slot.folder, f"{slot.key}.{REASON}").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
     return f"{', '.join(slot.modules)} cannot be kept imported: {why}."
@@ -149,5 +149,5 @@ def _end(lock: Path) -> None:
         found = {identify(process)}
         signal_all(found, signal.SIGTERM)
         wait_until(lambda: lock_holder(lock) != process, END_SECONDS)
-    for path in (lock, *(lock.with_suffix(ending) for ending in (".socket", f".{TOLD}", ".log"))):
+    for path in (lock, *(lock.with_suffix(ending) for ending in (".socket", f".{REASON}", ".log"))):
         path.unlink(missing_ok=True)

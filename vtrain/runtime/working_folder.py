@@ -27,7 +27,7 @@ from vtrain.runtime.launcher import PrepareFailed
 
 BYTECODE = "__pycache__"
 MOST_COUNTED = 1000
-"""Files that are counted in a folder; more are told as more."""
+"""Files that are counted in a folder; more are reported as more."""
 MOST_NAMED = 3
 REMARKS = "remarks.json"
 BUCKETS = "gs:"
@@ -81,9 +81,9 @@ def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
 
 def tell(folder: JobFolder, attempts: tuple[ReplicaFolder, ...]) -> Remarks:
     """Look into the working directories of a job that has ended, and keep what is to be said about them."""
-    told = read_struct(folder.path / REMARKS, Remarks)
-    if told is not None:  # by a supervisor that died a moment later
-        return told
+    earlier = read_struct(folder.path / REMARKS, Remarks)
+    if earlier is not None:  # by a supervisor that died a moment later
+        return earlier
     archive = folder.path / SNAPSHOT
     packed = {str(entry.path) for entry in packed_files(archive)} if archive.exists() else set()
     # Behind a link that the trainer has put there lie files of the user's.

@@ -61,7 +61,7 @@ class MemoryBackend:
         self._clock = 1_000_000_000_000_000_000
 
     def plan(self, job: Job) -> Plan:
-        """Exactly what submit would do. Raises UnavailableError for what is no Python package job."""
+        """Exactly what submit would do. Raises UnavailableError for a job without a Python package."""
         if not isinstance(job, CustomJob):
             raise UnavailableError("The backend in memory runs custom jobs only.")
         check_job(job, executor_required=False)

@@ -21,7 +21,7 @@ def read_checkpoint() -> dict[str, Any] | None:
 
 
 def write_checkpoint(state: dict[str, Any]) -> None:
-    """Put a new checkpoint in the place of the old one: whoever reads finds one of the two, whole."""
+    """Put a new checkpoint in the place of the old one: a reader finds one of the two, whole."""
     file = _checkpoint_file()
     if file:
         unfinished = file.with_suffix(".part")

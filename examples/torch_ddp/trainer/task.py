@@ -1,6 +1,6 @@
 """Trains a classifier of handwritten digits on all replicas of the job, and writes it to AIP_MODEL_DIR.
 
-After each epoch, and when it is told to end, the first replica saves a checkpoint. A later attempt goes on
+After each epoch, and when it has to end, the first replica saves a checkpoint. A later attempt goes on
 there.
 """
 
@@ -63,7 +63,7 @@ def train_or_wait(training: Training, held_out: Scans, args: argparse.Namespace)
 def save_and_end(training: Training) -> None:
     """Leave a checkpoint of the last whole step."""
     write_checkpoint(training.state())
-    print(f"told to end: saved epoch {training.epoch}, step {training.step}", flush=True)
+    print(f"asked to end: saved epoch {training.epoch}, step {training.step}", flush=True)
     sys.exit(SIGTERM_CODE)
 
 

@@ -15,7 +15,7 @@ pytest.importorskip("google.auth")
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import log_reader
-from vtrain.backends.vertex.log_entries import REMEMBERED, Entry, nanoseconds, read_entry
+from vtrain.backends.vertex.log_entries import REMEMBERED, ServiceEntry, nanoseconds, read_entry
 from vtrain.backends.vertex.log_reader import CloudLog, Timing
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -242,7 +242,7 @@ def test_the_log_of_a_pipeline_is_that_of_its_job(service: LoggingService) -> No
     ],
 )
 def test_an_entry(document: dict[str, object], severity: str, task: str, message: str) -> None:
-    entry = read_entry(msgspec.convert(document, Entry))
+    entry = read_entry(msgspec.convert(document, ServiceEntry))
     assert (entry.severity, entry.task_name, entry.message) == (severity, task, message)
 
 

@@ -45,7 +45,7 @@ SITE = "/opt/vtrain/site"
 USER_BASE = "/opt/vtrain/user"
 """In a runtime image, the link to the packages installed for the image's own user (PYTHONUSERBASE)."""
 DEFAULT_BRIDGE = "bridge"
-"""The network that Docker makes when it starts, unless it is told not to; Podman has none of that name."""
+"""The network that Docker makes when it starts, unless configured otherwise; Podman has none of that name."""
 WORK = "/usr/app"
 """The working directory of a Python package, where gcloud's local-run has it; on Vertex AI it is `/`."""
 SHARED_MEMORY_PART = 2
@@ -169,7 +169,7 @@ reach them, as vtrain's home is the caller's own."""
 
 
 def seen_folder(uri: str, aip_dirs: str) -> str:
-    """A folder of a bucket as replicas are told it, without a trailing slash: `gs://…`, or a path."""
+    """A folder of a bucket as replicas get it, without a trailing slash: `gs://…`, or a path."""
     if not uri:
         return ""
     scheme, rest = split_uri(uri)

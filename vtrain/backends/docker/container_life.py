@@ -22,7 +22,7 @@ from vtrain.backends.docker.container import ContainerOrder
 from vtrain.backends.docker.container_log import ContainerOutput, output_of
 from vtrain.backends.docker.container_view import LONGEST_PAUSE_SECONDS, ContainerView
 from vtrain.backends.docker.job_engine import JobEngine
-from vtrain.backends.docker.kernel_usage import Usage, kernel_usage
+from vtrain.backends.docker.kernel_usage import KernelUsage, kernel_usage
 from vtrain.containers.engine import is_going
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.containers.streams import Piece
@@ -50,7 +50,7 @@ ALREADY_THERE = "already exists"
 """Words of an engine that was killed while it started a container (`task ID: already exists`)."""
 
 ENDED_FROM_OUTSIDE = (137, 143)
-"""SIGKILL and SIGTERM. A trainer that sends one to itself is not told apart."""
+"""SIGKILL and SIGTERM. A trainer that sends one to itself is not distinguished."""
 UNKNOWN_CODE = 255
 """The code that the engine writes where it was away; also the code of many programs that fail."""
 REFUSED_CODE = 125
@@ -83,7 +83,7 @@ class ContainerLife(threading.Thread):
         self._must_end = stopping
         self._terminated_at = self._asked_at = 0.0
         self._asking: threading.Thread | None = None
-        self._used = Usage()
+        self._used = KernelUsage()
         self._look_due = math.inf
         self._seen_running = 0.0
         self._has_recorded = False
@@ -127,7 +127,7 @@ class ContainerLife(threading.Thread):
         now = time.monotonic()
         if now >= self._look_due:
             self._look_due = now + LOOK_SECONDS
-            self._used = self._used.most(kernel_usage(self._view.id) or Usage())
+            self._used = self._used.most(kernel_usage(self._view.id) or KernelUsage())
 
     def outlived(self, moment: float) -> bool:
         """Whether the container is known to have run at `moment`, in epoch seconds."""

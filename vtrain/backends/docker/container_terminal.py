@@ -26,7 +26,7 @@ from vtrain.runtime.process.trainer_terminal import WindowMessages
 
 END_OF_INPUT = b"\x04"
 END_OF_INPUT_SECONDS = 1.0
-"""A program that reads key by key drops what was typed before, so that the end is told again."""
+"""A program that reads key by key drops what was typed before, so that the end is sent again."""
 _LARGEST_UNREAD = 64 * 1024
 
 

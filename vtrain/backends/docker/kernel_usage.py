@@ -15,21 +15,21 @@ PLACES = ("docker/{id}", "system.slice/docker-{id}.scope")
 """The control group of a container, by the engine's cgroup driver: cgroupfs, systemd."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class KernelUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of memory at the most (0: not known), without files that the kernel can drop; and seconds."""
 
     peak_memory_bytes: int = 0
     cpu_seconds: float = 0.0
 
-    def most(self, other: Usage) -> Usage:
+    def most(self, other: KernelUsage) -> KernelUsage:
         """The larger of both: the kernel's numbers only grow, what is dropped from them does not count."""
-        return Usage(
+        return KernelUsage(
             peak_memory_bytes=max(self.peak_memory_bytes, other.peak_memory_bytes),
             cpu_seconds=max(self.cpu_seconds, other.cpu_seconds),
         )
 
 
-def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
+def kernel_usage(container: str, groups: Path = GROUPS) -> KernelUsage | None:
     """The kernel's counters of a running container; None where this machine does not show them."""
     for place in PLACES:
         inside = place.format(id=container)
@@ -46,7 +46,7 @@ def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
             held = int(used.read_text()) - int(_field(memory / "memory.stat", dropped))
         except (OSError, ValueError):  # another place, or it has just ended
             continue
-        return Usage(peak_memory_bytes=max(held, 0), cpu_seconds=seconds)
+        return KernelUsage(peak_memory_bytes=max(held, 0), cpu_seconds=seconds)
     return None
 
 

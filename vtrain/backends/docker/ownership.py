@@ -43,10 +43,10 @@ def mend_ownership(engine: Engine, order: JobOrder, folder: JobFolder, labels: d
     if not image:
         return ""
     since = (folder.path / "spec.json").stat().st_mtime
-    told = ""
+    problem = ""
     for own in (*map(Root, folder.path.glob("replicas/**/work")), *_output(order)):
-        told = give_back(engine, image, own, labels, since=since) or told
-    return told
+        problem = give_back(engine, image, own, labels, since=since) or problem
+    return problem
 
 
 def give_back(engine: Engine, image: str, root: Root, labels: dict[str, str], *, since: float) -> str:

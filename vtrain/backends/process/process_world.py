@@ -54,7 +54,7 @@ def mentions_buckets(spec: CustomJobSpec) -> bool:
 def buckets_folder(spec: CustomJobSpec, home: Path, aip_dirs: str) -> str:
     """The folder that replicas see as /gcs, made now; empty where they see none.
 
-    A trainer that is told gs:// URIs may make paths below /gcs of them, as on Vertex AI.
+    A trainer that gets gs:// URIs may make paths below /gcs of them, as on Vertex AI.
     """
     if not (aip_dirs == GS or mentions_buckets(spec)) or refusal():
         return ""
@@ -89,7 +89,7 @@ def refusal() -> str:
 
 
 def seen_folder(uri: str, home: Path, aip_dirs: str = "") -> str:
-    """A folder of a bucket as processes are told it: a path, or its gs:// URI; empty for none."""
+    """A folder of a bucket as processes get it: a path, or its gs:// URI; empty for none."""
     if not uri:
         return ""
     if aip_dirs == GS:

@@ -20,12 +20,12 @@ from vtrain.backends.vertex.refusals import (
     NOTHING_DONE,
     CallFailed,
     Trouble,
+    header_time,
     refused,
     shortened,
-    told_time,
     unanswered,
 )
-from vtrain.backends.vertex.retries import SAFE, Document, Search, create_once, repeat
+from vtrain.backends.vertex.retries import SAFE, Document, ServiceSearch, create_once, repeat
 from vtrain.errors import (
     ConfigError,
     InterruptedByUser,
@@ -99,7 +99,7 @@ class VertexApi:
     def __init__(self, access: ServiceAccess, tell: Tell) -> None:
         self._access = access
         self._tell = tell
-        self._has_told = False
+        self._has_warned = False
         self._service_time = 0.0  # its clock at its last answer, in seconds since 1970; 0: it does not tell
 
     @cached_property
@@ -202,7 +202,9 @@ class VertexApi:
             made = self._exchange("POST", within.location, _collection(within), params=params, body=document)
             return _named(made, "operation" if params else noun)
 
-        search = Search(candidates=candidates, service_time=lambda: self._service_time, as_answer=as_answer)
+        search = ServiceSearch(
+            candidates=candidates, service_time=lambda: self._service_time, as_answer=as_answer
+        )
         with _errors(outcome=f"the {noun} was created"):
             return create_once(post, document, search, self._again)
 
@@ -270,8 +272,8 @@ class VertexApi:
 
     def _again(self, failed: CallFailed) -> None:
         """Tell of the first failure of this command that is not its end."""
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_warned:
+            self._has_warned = True
             self._tell(f"{failed.error.message.splitlines()[0]} Trying again.")
 
     def _exchange(
@@ -299,7 +301,7 @@ class VertexApi:
                 timeout=CREATE_SECONDS if is_create else CALL_SECONDS,
                 allow_redirects=method == "GET",  # requests would follow with a GET, and lose the body
             )
-        self._service_time = told_time(response, "Date")
+        self._service_time = header_time(response, "Date")
         return _document(response)
 
 
@@ -364,7 +366,9 @@ def _foreign(url: str, answer: str) -> str:
 def _named(answer: Document, expected: str) -> Document:
     """An answer to a create. Raises UnusableAnswerError for one without the name of what was created."""
     if not isinstance(answer.get("name"), str) or not answer["name"].startswith("projects/"):
-        raise UnusableAnswerError(f"The service answered the create with what is no {expected}.")
+        raise UnusableAnswerError(
+            f"The service answered the create with something that is not of the kind {expected}."
+        )
     return answer
 
 

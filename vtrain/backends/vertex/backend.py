@@ -192,4 +192,6 @@ def read_answer(cls: type[R], document: Any) -> R:
     try:
         return msgspec.structs.replace(from_document(cls, document), answer=canonical_document(cls, document))
     except msgspec.ValidationError as error:
-        raise ServiceError(f"The service answered with what is no {cls.__name__}: {error}.") from error
+        raise ServiceError(
+            f"The service answered with something that is not of the kind {cls.__name__}: {error}."
+        ) from error

@@ -34,7 +34,7 @@ class _Resource(msgspec.Struct):
     labels: dict[str, str] | None = None
 
 
-class Entry(msgspec.Struct, rename="camel"):
+class ServiceEntry(msgspec.Struct, rename="camel"):
     """The fields of an API log entry that vtrain reads."""
 
     timestamp: str | None = None
@@ -50,11 +50,11 @@ class Entry(msgspec.Struct, rename="camel"):
 class Answer(msgspec.Struct, rename="camel"):
     """A page of entries."""
 
-    entries: tuple[Entry, ...] | None = None
+    entries: tuple[ServiceEntry, ...] | None = None
     next_page_token: str | None = None
 
 
-def read_entry(entry: Entry) -> LogEntry:
+def read_entry(entry: ServiceEntry) -> LogEntry:
     """One entry. Of a JSON payload the message is taken, as gcloud does; one that is no text, as JSON."""
     labels = (entry.resource.labels if entry.resource else None) or {}
     timestamp = entry.timestamp or entry.receive_timestamp or ""
@@ -81,7 +81,7 @@ def nanoseconds(timestamp: str) -> int:
         return 0
 
 
-def _message(entry: Entry) -> str:
+def _message(entry: ServiceEntry) -> str:
     if entry.json_payload is None:
         return entry.text_payload or ""
     message = entry.json_payload.get("message")
@@ -90,7 +90,7 @@ def _message(entry: Entry) -> str:
     return json.dumps(message, ensure_ascii=False)
 
 
-class Place(msgspec.Struct, array_like=True):
+class ServicePlace(msgspec.Struct, array_like=True):
     """The place in a log up to which it was read."""
 
     newest: int = 0
@@ -176,9 +176,9 @@ class Place(msgspec.Struct, array_like=True):
         return base64.b64encode(msgspec.msgpack.encode(self)).decode()
 
 
-def read_place(cursor: str) -> Place:
+def read_place(cursor: str) -> ServicePlace:
     """The place of a cursor; the beginning for an empty one."""
-    return msgspec.msgpack.decode(base64.b64decode(cursor), type=Place) if cursor else Place()
+    return msgspec.msgpack.decode(base64.b64decode(cursor), type=ServicePlace) if cursor else ServicePlace()
 
 
 def _key(entry: LogEntry) -> tuple[int, str]:

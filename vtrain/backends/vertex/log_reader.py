@@ -12,7 +12,7 @@ from vtrain.backends.vertex.api import quoted
 from vtrain.backends.vertex.log_entries import (
     TRIAL_LABEL,
     Answer,
-    Place,
+    ServicePlace,
     nanoseconds,
     read_entry,
     read_place,
@@ -71,7 +71,7 @@ class CloudLog:
     def read(self, query: LogQuery, job: Job) -> LogPage:
         """One request, and the entries in its answer. `job` is as it was seen last, before this request.
 
-        Raises CredentialsError. Trouble with Cloud Logging is told in the page, and asked again later.
+        Raises CredentialsError. Trouble with Cloud Logging is reported in the page, and asked again later.
         """
         place = read_place(query.cursor)
         if has_ended(job.state) and not place.ended:
@@ -89,7 +89,7 @@ class CloudLog:
         entries = place.take(found, round(self._timing.overlap * NANOSECONDS))
         return _page(place, entries, self._end_page(place, answer.next_page_token or ""))
 
-    def _end_page(self, place: Place, token: str) -> str:
+    def _end_page(self, place: ServicePlace, token: str) -> str:
         """Go on after a page; a sentence where the service repeats a page, or its pages do not end."""
         place.pages += 1
         if not token or (token != place.page_token and place.pages < MOST_PAGES):
@@ -100,7 +100,7 @@ class CloudLog:
         place.closed = bool(place.ended) and not has_news
         return "Cloud Logging repeats its pages: a part of the log may be missing."
 
-    def _begin_look(self, place: Place, query: LogQuery, job: Job) -> None:
+    def _begin_look(self, place: ServicePlace, query: LogQuery, job: Job) -> None:
         lower = place.begin_at(query.since, round(self._timing.overlap * NANOSECONDS))
         clauses = [
             'resource.type="ml_job"',
@@ -116,7 +116,7 @@ class CloudLog:
             clauses.append(f'timestamp<"{from_nanoseconds(round(before * NANOSECONDS), 9)}"')
         place.begin_look(" AND ".join(clauses), lower, bounded=bounded)
 
-    def _ask(self, place: Place, name: str) -> tuple[Answer | None, str]:
+    def _ask(self, place: ServicePlace, name: str) -> tuple[Answer | None, str]:
         """The answer; or None, and a sentence on what is wrong."""
         import requests
         from google.auth.exceptions import GoogleAuthError
@@ -147,7 +147,7 @@ class CloudLog:
         response: Response = self._session.post(url, params={"alt": "json"}, json=body, timeout=CALL_SECONDS)
         return response
 
-    def _project_at(self, place: Place, name: str) -> str:
+    def _project_at(self, place: ServicePlace, name: str) -> str:
         """The project whose log is read: first the one that gcloud is set to, then the job's own.
 
         The service names jobs by the number of their project, which is the same project.
@@ -158,7 +158,7 @@ class CloudLog:
             return own
         return self._project
 
-    def _refused(self, place: Place, response: Response, name: str) -> str:
+    def _refused(self, place: ServicePlace, response: Response, name: str) -> str:
         """Act on a refusal: ask again later, begin the look anew, or give up; a sentence on it."""
         code = response.status_code
         if code == 429:
@@ -180,14 +180,14 @@ class CloudLog:
         words = (refusal and refusal.message) or f"HTTP {code}"
         return f"The log is not shown, Cloud Logging refuses: {words}"
 
-    def _fail(self, place: Place, trouble: str, asked: float = 0.0) -> str:
+    def _fail(self, place: ServicePlace, trouble: str, asked: float = 0.0) -> str:
         """Leave the service alone for a while, at least for the seconds that it asks for."""
         pause = min(self._timing.first_retry * 2**place.failures, self._timing.longest_retry)
         place.failures += 1
         place.resume = time.time() + max(pause, asked)
         return f"{trouble}; the log goes on when it does."
 
-    def _nothing(self, place: Place, trouble: str = "") -> LogPage:
+    def _nothing(self, place: ServicePlace, trouble: str = "") -> LogPage:
         """A page without entries; the last one if the service stays silent after the job's end."""
         silent = place.ended and time.time() - place.answered > self._timing.end_patience
         if silent and not place.settled:
@@ -196,7 +196,7 @@ class CloudLog:
         return _page(place, (), trouble)
 
 
-def _page(place: Place, entries: tuple[LogEntry, ...], trouble: str = "") -> LogPage:
+def _page(place: ServicePlace, entries: tuple[LogEntry, ...], trouble: str = "") -> LogPage:
     return LogPage(
         entries=entries,
         cursor=place.encode(),

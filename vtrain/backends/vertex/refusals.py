@@ -205,11 +205,11 @@ def seconds_asked(response: Response) -> float:
     text = response.headers.get("Retry-After", "")
     if re.fullmatch("[0-9]{1,9}", text):
         return float(text)
-    until = told_time(response, "Retry-After")  # RFC 9110 has a date, too, by the clock of the service
-    return max(until - (told_time(response, "Date") or time.time()), 0.0) if until else 0.0
+    until = header_time(response, "Retry-After")  # RFC 9110 has a date, too, by the clock of the service
+    return max(until - (header_time(response, "Date") or time.time()), 0.0) if until else 0.0
 
 
-def told_time(response: Response, header: str) -> float:
+def header_time(response: Response, header: str) -> float:
     """The date in a header, in seconds since 1970; 0 where there is none."""
     try:
         return parsedate_to_datetime(response.headers[header]).timestamp()

@@ -58,7 +58,7 @@ def repeat(call: Callable[[], T], *, tell: Tell, troubles: Container[Trouble] = 
     )
 
 
-class Search(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceSearch(msgspec.Struct, frozen=True, kw_only=True):
     """The search for a resource whose create was not answered.
 
     `candidates` asks for those that may be it, `service_time` is the service's clock after that question, and
@@ -70,7 +70,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     as_answer: Callable[[Document], Document]
 
 
-def create_once(post: Callable[[], Document], sent: Document, search: Search, tell: Tell) -> Document:
+def create_once(post: Callable[[], Document], sent: Document, search: ServiceSearch, tell: Tell) -> Document:
     """The answer to the create: `post` is made again only when what it may have made is not there.
 
     Raises CallFailed or UnusableAnswerError, of the last attempt.
@@ -98,7 +98,7 @@ def create_once(post: Callable[[], Document], sent: Document, search: Search, te
         return search.as_answer(resource)
 
 
-def _look(sent: Document, search: Search, started: float) -> Document | None:
+def _look(sent: Document, search: ServiceSearch, started: float) -> Document | None:
     """The resource that the request made; None when there is none, after `LOOKS` looks."""
     for number in range(LOOKS):
         time.sleep(LOOK_PAUSE if number else 0)

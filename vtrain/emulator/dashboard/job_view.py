@@ -59,7 +59,7 @@ class Moment(msgspec.Struct, frozen=True):
     ago: str
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job in a list; a text is empty where nothing is known."""
 
     address: str
@@ -99,11 +99,11 @@ def state_of(job: Job) -> State:
     return State(text.capitalize().replace("_", " "), _TONES.get(states.job_state(job.state), "calm"))
 
 
-def job_row(job: Job, parts: Sequence[CustomJob]) -> JobRow:
+def job_row(job: Job, parts: Sequence[CustomJob]) -> ShownJob:
     """The row of a job that consists of these custom jobs."""
     uses = [use for part in parts for use in replica_uses(part)]
     attempts = [len(use.exit_codes) for use in uses]
-    return JobRow(
+    return ShownJob(
         address=address_of(job.name),
         id=job.name.rpartition("/")[2],
         name=job.display_name or job.name.rpartition("/")[2],

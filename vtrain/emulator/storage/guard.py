@@ -1,8 +1,8 @@
 """Checks of every request: it must have the token, and must not come from a web page.
 
-Every user of this machine reaches its loopback address, and whoever is answered can run programs as the user
-who serves. The token stands in the first part of the path, for clients that know an address only; a header
-will do as well. A browser that comes by such an address gets a cookie, and goes on without it.
+Every user of this machine reaches its loopback address, and anyone who is answered can run programs as the
+user who serves. The token stands in the first part of the path, for clients that know an address only; a
+header will do as well. A browser that comes by such an address gets a cookie, and goes on without it.
 
 A page in a browser can send requests to this machine. The browser then sends `Origin` or `Sec-Fetch-Site`. A
 page whose own name resolves to this machine (DNS rebinding) is noticed by its name in `Host`. Pages that the

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from vtrain import times
-from vtrain.emulator.vertex.documents import camel_case
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.globs import Glob, anything
+from vtrain.messages.walk import camel_case, snake_case
 
 LONGEST = 20_000
 DEEPEST = 30
@@ -58,12 +58,12 @@ Filter = Restriction | Terms
 
 
 def parse_filter(text: str) -> Filter:
-    """A filter taken apart; one without terms is empty. Raises VertexRefusal for what is no filter."""
+    """A filter taken apart; one without terms is empty. Raises VertexRefusal for any other text."""
     if len(text) > LONGEST:
         raise invalid(f"The filter has more than {LONGEST} characters.")
     if not text.strip():
         return Terms("AND", ())
-    reader = _Reader(text)
+    reader = _FilterReader(text)
     found = reader.conjunction(0)
     reader.expect_end()
     return found
@@ -82,7 +82,7 @@ def compiled(parsed: Filter, test_of: Callable[[Restriction], Test]) -> Test:
 
 
 def read_filter(text: str) -> Test:
-    """The test of a resource by a filter. Raises VertexRefusal for what is no filter of resources."""
+    """The test of a resource by a filter. Raises VertexRefusal for a filter that does not fit resources."""
     return compiled(parse_filter(text), _test)
 
 
@@ -91,7 +91,7 @@ def wrong_filter(text: str) -> VertexRefusal:
     return invalid(f"Invalid filter: {text[:300]!r}.")
 
 
-class _Reader:
+class _FilterReader:
     """Reads one filter from left to right."""
 
     def __init__(self, text: str) -> None:

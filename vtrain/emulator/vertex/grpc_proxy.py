@@ -104,9 +104,9 @@ def _has_token(head: str, token: str) -> bool:
     return has_token([found[1]] if found else [], token)
 
 
-async def _refuse(writer: asyncio.StreamWriter, status: str, told: str) -> None:
-    if told:
-        print(told, file=sys.stderr, flush=True)
+async def _refuse(writer: asyncio.StreamWriter, status: str, sentence: str) -> None:
+    if sentence:
+        print(sentence, file=sys.stderr, flush=True)
     writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
     await writer.drain()
 

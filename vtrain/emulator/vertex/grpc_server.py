@@ -26,7 +26,7 @@ from vtrain.emulator.running import make_folder
 from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.vertex.grpc_proxy import proxying
 from vtrain.emulator.vertex.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
-from vtrain.emulator.vertex.rest import told_answer
+from vtrain.emulator.vertex.rest import client_answer
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import VertexCall
 from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of
@@ -112,7 +112,7 @@ def _private_place(home: Path) -> Iterator[Path]:
 def make_certificate() -> tuple[bytes, bytes]:
     """A private key and its self-signed certificate for the hosts of Google's APIs, in PEM.
 
-    Each start makes its own. Only clients that are told to trust it do so.
+    Each start makes its own. Only clients that are configured to trust it do so.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "vtrain emulator")])
@@ -163,7 +163,7 @@ def _handler(
         try:
             fields = json_format.MessageToDict(message)
             call = call_of(method, fields, version)
-            found = told_answer(method, method.handler(service, call), call.place.project, numbers=False)
+            found = client_answer(method, method.handler(service, call), call.place.project, numbers=False)
             return json_format.ParseDict(found, answer(), ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
             _abort(
@@ -204,8 +204,8 @@ def _project_handler(project: str) -> Any:
 def _abort(context: grpc.ServicerContext, refusal: VertexRefusal, project: str = LOCAL_PROJECT) -> None:
     """End a call with an error, in which names have the project that the client used."""
     codes = {code.value[0]: code for code in grpc.StatusCode}
-    told = refusal.message.replace(f"projects/{LOCAL_PROJECT}/", f"projects/{project}/")
-    context.abort(codes[CODES[refusal.status]], told[:MOST_SAID])
+    message = refusal.message.replace(f"projects/{LOCAL_PROJECT}/", f"projects/{project}/")
+    context.abort(codes[CODES[refusal.status]], message[:MOST_SAID])
 
 
 def project_of(method: Method, message: Any) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from vtrain.emulator.vertex.documents import camel_case, masked
+from vtrain.emulator.vertex.documents import masked
 from vtrain.emulator.vertex.filters import Test, read_filter
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import invalid
+from vtrain.messages.walk import camel_case
 
 PAGE = 100
 LARGEST_PAGE = 1000
@@ -66,7 +67,7 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
 
 
 def page_size(value: Any, usual: int) -> int:
-    """The size that a request asks for, or the usual one. Raises VertexRefusal for what is no number."""
+    """The size that a request asks for, or the usual one. Raises VertexRefusal for another value."""
     text = str(value or 0)
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")

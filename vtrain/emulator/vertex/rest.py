@@ -16,7 +16,6 @@ from starlette.routing import Route
 from vtrain.emulator.storage.bodies import receive_body
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.emulator.vertex.documents import (
-    camel_case,
     check_shape,
     in_camel_case,
     unknown_name,
@@ -31,6 +30,7 @@ from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refus
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 from vtrain.messages.resources import RESOURCES
+from vtrain.messages.walk import camel_case
 
 _PART = r"([^/:?]{1,200})"
 _PROJECT = r"((?:[a-z0-9.-]{1,100}:)?[^/:?]{1,200})"
@@ -72,8 +72,8 @@ async def _answered(request: Request, run: Callable[[bytes], Document]) -> Respo
         document = {"code": refusal.status, "message": refusal.message, "status": "INVALID_ARGUMENT"}
         return as_json({"error": document}, refusal.status)
     except (VertexRefusal, VtrainError) as error:
-        told = refusal_of(error) if isinstance(error, VtrainError) else error
-        return as_json(_in_project_of(request, told.document()), told.http_status)
+        found = refusal_of(error) if isinstance(error, VtrainError) else error
+        return as_json(_in_project_of(request, found.document()), found.http_status)
     except ClientDisconnect:
         return Response(status_code=400)
 
@@ -126,15 +126,15 @@ def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Doc
     version = "v1beta1" if request.scope["path"].startswith("/v1beta1/") else "v1"
     numbers = "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
     answer = method.handler(service, VertexCall(place=place, fields=fields, body=document, version=version))
-    return told_answer(method, answer, place.project, numbers=numbers)
+    return client_answer(method, answer, place.project, numbers=numbers)
 
 
-def told_answer(method: Method, answer: Document, project: str, *, numbers: bool) -> Document:
+def client_answer(method: Method, answer: Document, project: str, *, numbers: bool) -> Document:
     """The answer with names of the client's project, and with enums as it wants them."""
     if numbers:
         answer = _with_numbers(method, answer)
-    told: Document = with_project(answer, project, only=LOCAL_PROJECT)
-    return told
+    found: Document = with_project(answer, project, only=LOCAL_PROJECT)
+    return found
 
 
 def _with_numbers(method: Method, answer: Document) -> Document:

@@ -22,7 +22,7 @@ from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
@@ -38,6 +38,7 @@ from vtrain.messages.names import (
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.states import has_ended
+from vtrain.messages.walk import snake_case
 from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store
 
@@ -74,7 +75,7 @@ class TrainingService:
     def create_job(self, call: VertexCall) -> Document:
         """Start a job."""
         cls = JOBS[call.place.collection]
-        root = snake_case(cls.__name__).removeprefix("_")
+        root = snake_case(cls.__name__)
         _check_region(call)
         with _refusing(root):
             job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)
@@ -310,7 +311,7 @@ def _refusing(root: str = "") -> Iterator[None]:
 
 
 def _check_region(call: VertexCall) -> None:
-    """Raise VertexRefusal where something is to be made in what is no region."""
+    """Raise VertexRefusal where something is to be made outside of a region."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.location):
         raise invalid(f"{call.location[:100]!r} is not a region.")
 

@@ -43,7 +43,7 @@ def pool_devices(claim: Claim, pool: int) -> tuple[str, ...] | None:
     return claim.accelerators[: claim.counts.get(f"workerpool{pool}-0", 0)]
 
 
-class Admission(msgspec.Struct, frozen=True, kw_only=True):
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
     """The job may start. `devices` are the accelerators of each replica, by UUID."""
 
     devices: dict[str, tuple[str, ...]] = {}
@@ -70,14 +70,14 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     is_damaged: bool = False
 
 
-def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiting:
+def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admitted | Waiting:
     """Whether the job may start now. `queue` holds all living jobs that need something, the oldest first.
 
     It waits for those before it in its own line: that of this machine, or of its persistent resource.
     """
     own = next((lease for lease in queue if lease.name == name), None)
     if own is not None and own.is_admitted:
-        return Admission(devices=own.devices)
+        return Admitted(devices=own.devices)
     holders = [lease for lease in queue if lease.is_admitted]
     waiting = (lease for lease in queue if not lease.is_admitted and lease.line == claim.line)
     first = next(waiting, None)
@@ -87,7 +87,7 @@ def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiti
         return Waiting(reason=f"{'; '.join(lacking)} ({_named([lease.name for lease in holders])}).")
     free = iter(_free_devices(claim, holders))
     shares = {replica: tuple(next(free) for _ in range(count)) for replica, count in claim.counts.items()}
-    return Admission(devices=shares)
+    return Admitted(devices=shares)
 
 
 def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]) -> list[str]:
@@ -102,7 +102,7 @@ def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]
         found.append(lease.name)
         claim = claim_of(lease.name)
         answer = decide(lease.name, claim, expected) if claim is not None else None
-        if not isinstance(answer, Admission):
+        if not isinstance(answer, Admitted):
             blocked.add(lease.line)
             continue
         expected[place] = msgspec.structs.replace(lease, is_admitted=True, devices=answer.devices)

@@ -16,7 +16,7 @@ import msgspec
 from vtrain.errors import VtrainError
 from vtrain.messages import states
 from vtrain.runtime.adoption import Start, adopt
-from vtrain.runtime.capacity.leases import Admission, Claim, Lease, Waiting, decide, next_in_line
+from vtrain.runtime.capacity.leases import Admitted, Claim, Lease, Waiting, decide, next_in_line
 from vtrain.runtime.folder import DamagedFileError
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
@@ -131,18 +131,18 @@ def _entry(name: str, claim: Claim) -> tuple[str, int, str, str]:
     return name, claim.memory_bytes, claim.line, msgspec.json.encode(claim.slots).decode()
 
 
-def admit(store: Store, start: Start, order: JobOrder) -> Admission | Waiting:
+def admit(store: Store, start: Start, order: JobOrder) -> Admitted | Waiting:
     """Lease what the job needs, all or nothing; asking again gives what it has already.
 
     The next in line is given a supervisor before this job leaves the line: one always waits.
     """
     claim = order.claim
     if claim.is_empty:
-        return Admission()
+        return Admitted()
     queue = read_queue(store)
     answer = decide(order.name, claim, queue)
     own = next((lease for lease in queue if lease.name == order.name), None)
-    if own is None or (isinstance(answer, Admission) and not own.is_admitted):
+    if own is None or (isinstance(answer, Admitted) and not own.is_admitted):
         attend(store, start, own=order.name, changed=True)
         answer = _lease(store, order.name, claim)
         attend(store, start, own=order.name, changed=True)
@@ -162,13 +162,13 @@ def release(store: Store, name: str) -> None:
             connection.execute("DELETE FROM leases WHERE name = ?", (name,))
 
 
-def _lease(store: Store, name: str, claim: Claim) -> Admission | Waiting:
+def _lease(store: Store, name: str, claim: Claim) -> Admitted | Waiting:
     """Decide once more where nobody else can, and write it down."""
     with store.transaction() as connection:
         connection.execute(_FORGET)
         connection.execute(_ENTER, _entry(name, claim))
         answer = decide(name, claim, read_queue(store))
-        if isinstance(answer, Admission):
+        if isinstance(answer, Admitted):
             devices = msgspec.json.encode(answer.devices).decode()
             connection.execute(
                 "UPDATE leases SET is_admitted = 1, devices = ? WHERE name = ?", (devices, name)

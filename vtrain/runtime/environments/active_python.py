@@ -1,6 +1,6 @@
 """The Python that is active in the user's shell, on which a trainer can run as it is: nothing is installed.
 
-Only the trainer's own packages are unpacked, into the job's folder, where that Python is told to look.
+Only the trainer's own packages are unpacked, into the job's folder, which is in that Python's path.
 """
 
 from __future__ import annotations

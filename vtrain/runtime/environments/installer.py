@@ -61,7 +61,7 @@ class InstallerFault(Exception):
 
 
 class Installer:
-    """uv, told what the user's pip configuration says."""
+    """uv, with what the user's pip configuration says."""
 
     def __init__(self, log: Log, folder: str = "") -> None:
         """`log` receives the output of uv. Relative paths of pip's configuration count from `folder`."""

@@ -140,7 +140,7 @@ def _run(argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SE
 
 
 def downloads_allowed(environ: Mapping[str, str]) -> bool:
-    """Whether uv was told to download interpreters: by UV_PYTHON_DOWNLOADS, or in uv.toml."""
+    """Whether uv may download interpreters: by UV_PYTHON_DOWNLOADS, or in uv.toml."""
     from vtrain.uv_program import uv_settings
 
     chosen = environ.get("UV_PYTHON_DOWNLOADS") or next(

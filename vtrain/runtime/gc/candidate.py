@@ -138,7 +138,7 @@ def remove_path(path: Path, _seen: float = 0.0) -> str:
 def withdraw_unused(folder: Path, seen: float) -> str:
     """Remove a folder that nobody has used since it was `seen` with that time; why it stays otherwise.
 
-    Whoever uses it says so by its time, before it looks whether it is there.
+    A process that uses it says so by its time, before it looks whether it is there.
     """
     if not folder.exists():
         return remove_path(folder.with_name(f"{GONE}{folder.name}"))  # another command may have been killed

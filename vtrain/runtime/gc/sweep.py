@@ -52,7 +52,7 @@ _USED = "a job uses it"
 _Times = dict[Path, float]
 
 
-class Row(msgspec.Struct, frozen=True):
+class GarbageRow(msgspec.Struct, frozen=True):
     """One kind of files and folders, and the rules by which they go."""
 
     kind: str
@@ -214,18 +214,18 @@ def _outputs_in_use(search: Search, times: _Times) -> dict[Path, str | None]:
     return {folder: why for place, why in users for folder in times if place.is_relative_to(folder)}
 
 
-TABLE: tuple[Row | Special, ...] = (
+TABLE: tuple[GarbageRow | Special, ...] = (
     Special("process", orphaned_processes),
     Special("cgroup", orphaned_cgroups),
     # Known by the jobs, so before these.
-    Row("package", _staged, withdraw_unused, "package {id:.12}", in_use=_packages_in_use),
+    GarbageRow("package", _staged, withdraw_unused, "package {id:.12}", in_use=_packages_in_use),
     Special("job", ended_jobs),
     # Submitted to a store that was moved away: it stays as long as ended jobs.
-    Row("job", partial(_lost, has_log=True), remove_lost),
+    GarbageRow("job", partial(_lost, has_log=True), remove_lost),
     # The command was killed before it had submitted it.
-    Row("job", partial(_lost, has_log=False), remove_lost, is_old=Search.is_stale),
-    Row("package", _packed, withdraw_unused, "package {id:.12}", in_use=_packages_in_use),
-    Row(
+    GarbageRow("job", partial(_lost, has_log=False), remove_lost, is_old=Search.is_stale),
+    GarbageRow("package", _packed, withdraw_unused, "package {id:.12}", in_use=_packages_in_use),
+    GarbageRow(
         "environment",
         lambda search: _environments(search.home),
         _withdraw_environment,
@@ -233,14 +233,14 @@ TABLE: tuple[Row | Special, ...] = (
         last_claimed,
         in_use=_environments_in_use,
     ),
-    Row(
+    GarbageRow(
         "temporary",  # removals that were begun
         _below_home(*(f"{place}/{GONE}*" for place in ("jobs", "packages", "environments/*"))),
         is_old=lambda _search, _changed: True,
     ),
-    Row("temporary", _unfinished, is_old=Search.is_stale),
-    Row("temporary", _slots, _end_slots, is_old=Search.is_stale),
-    Row(
+    GarbageRow("temporary", _unfinished, is_old=Search.is_stale),
+    GarbageRow("temporary", _slots, _end_slots, is_old=Search.is_stale),
+    GarbageRow(
         OUTPUT,
         lambda search: default_outputs(search.home),
         label="{id}",

@@ -31,7 +31,7 @@ class OpenLine(Spot):
     size: int = 0
 
 
-class Place(msgspec.Struct, array_like=True):
+class JournalPlace(msgspec.Struct, array_like=True):
     """The position of a reader in one task's log. By the time of its begin a segment is known again."""
 
     segment: int = -1
@@ -48,7 +48,7 @@ class JournalReader:
         self,
         base: str,
         segments: Sequence[int],
-        place: Place,
+        place: JournalPlace,
         files: JournalFiles,
         query: LogQuery,
         *,

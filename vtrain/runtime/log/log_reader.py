@@ -19,7 +19,7 @@ import msgspec
 from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
 from vtrain.runtime.folder import SERVICE, JobFolder
-from vtrain.runtime.log.journal_reader import JournalReader, Place
+from vtrain.runtime.log.journal_reader import JournalPlace, JournalReader
 from vtrain.runtime.log.segments import JournalFiles, Segment, list_segments
 from vtrain.runtime.process.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
 
@@ -59,7 +59,7 @@ class _Source(msgspec.Struct, frozen=True):
         names = ("", self.task, trial, f"{trial}/{self.task}")
         return query.task_name in names and query.trial_id in ("", self.trial_id)
 
-    def is_read(self, place: Place) -> bool:
+    def is_read(self, place: JournalPlace) -> bool:
         """Whether nothing was written since that place, as far as sizes tell."""
         if place.open_lines or self.segments[-1:] != [place.segment]:
             return False
@@ -103,7 +103,7 @@ def read_logs(
     wanted = [
         source
         for source in sources
-        if source.is_wanted(query) and not source.is_read(places.setdefault(source.key, Place()))
+        if source.is_wanted(query) and not source.is_read(places.setdefault(source.key, JournalPlace()))
     ]
     with closing(JournalFiles()) as files:
         readers = [
@@ -179,11 +179,11 @@ def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0)
     return b"".join(reversed(pieces)).decode("utf-8", "replace")
 
 
-def _decode_cursor(cursor: str) -> dict[str, Place]:
+def _decode_cursor(cursor: str) -> dict[str, JournalPlace]:
     if cursor in ("", _LOST):  # the folder was made again
         return {}
     try:
-        return msgspec.json.decode(cursor, type=dict[str, Place])
+        return msgspec.json.decode(cursor, type=dict[str, JournalPlace])
     except msgspec.DecodeError as error:
         raise ConfigError(f"{cursor[:80]!r} is not a place in a log: {error}.") from error
 

@@ -191,8 +191,10 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             advice = (
                 "" if astray else "Let the trainer write its model to the folder that AIP_MODEL_DIR names."
             )
-            told = f"The task has left no model: AIP_MODEL_DIR is empty ({uri}). {' '.join(astray)}".rstrip()
-            return _failed(told, "NO_MODEL", hint="" if astray else advice)
+            sentence = (
+                f"The task has left no model: AIP_MODEL_DIR is empty ({uri}). {' '.join(astray)}".rstrip()
+            )
+            return _failed(sentence, "NO_MODEL", hint="" if astray else advice)
         made = msgspec.structs.replace(
             model,
             artifact_uri=uri,

@@ -18,7 +18,7 @@ JSONL, CSV, TF_RECORD = "jsonl", "csv", "tf-record"
 SUFFIXES = {".jsonl": JSONL, ".csv": CSV, ".tfrecord": TF_RECORD, ".tfrecords": TF_RECORD}
 """The formats by the endings of file names."""
 MAX_RECORD_BYTES = 64 * 1024 * 1024
-"""No record is longer: a file of another format is told by that, before it fills the memory."""
+"""No record is longer: a file of another format shows by that, before it fills the memory."""
 _LABELS = "dataItemResourceLabels"
 """The field of a line of JSON that holds the labels of a data item (import file formats of Vertex AI)."""
 csv.field_size_limit(MAX_RECORD_BYTES)  # of the whole process: by itself csv refuses values over 128 KiB
@@ -94,7 +94,7 @@ def labels_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(stream: BinaryIO, file: DataFile) -> Iterator[bytes]:
-    """The lines, each with its newline, also the last one. NUL bytes tell what is no text."""
+    """The lines, each with its newline, also the last one. NUL bytes show that it is not text."""
     # A mark at the start of a file would end up in the middle of a part, where it is no JSON and no CSV.
     if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
         stream.seek(0)

@@ -34,7 +34,7 @@ Where other records have pieces it has the marks below.
 STDOUT = 1
 STDERR = 2
 SERVICE_WORDS = 3
-"""The runtime's own lines about a job, told apart from the output of the tools that it runs."""
+"""The runtime's own lines about a job, as distinct from the output of the tools that it runs."""
 READ_AGAIN = 1
 """The mark of a segment whose writer stores again what it has not recorded: nobody else may show that."""
 AFTER_DAMAGE = 2

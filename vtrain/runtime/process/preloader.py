@@ -43,7 +43,7 @@ REQUEST_SECONDS = 5.0
 """The longest time for a request to arrive, and for the supervisor to say that it still wants the child."""
 MOST_BYTES = 65536
 WANTED = b"+"
-TOLD = "told"
+REASON = "reason"
 """The ending of the file that says why modules cannot be kept imported."""
 SHIM_MODULES = ("shim", "boot", "cgroup", "exit_report", "journal", "process_tree")
 """The modules of this folder that the shim imports."""
@@ -57,7 +57,7 @@ class Become(BaseException):
         self.spec = spec
 
 
-class Script(BaseException):
+class PreloadedScript(BaseException):
     """Leaves the frames of a package's launcher behind: the process goes on as `python PATH ARGS`."""
 
     def __init__(self, path: str, roots: list[str]) -> None:
@@ -73,7 +73,7 @@ def main(folder: str, key: str, modules: list[str], lock: int) -> None:
     library = own_library()
     why = import_all(modules)
     if why:
-        with open(f"{folder}/{key}.{TOLD}", "w") as file:
+        with open(f"{folder}/{key}.{REASON}", "w") as file:
             file.write(why)
         return
     gc.collect()
@@ -243,7 +243,7 @@ def become_trainer(spec: dict, kept: set[int], library: list[str]) -> None:  # t
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
         runpy._run_module_as_main(module)  # type: ignore[attr-defined] # what `-m` calls
-    except Script as begun:
+    except PreloadedScript as begun:
         script = begun
     else:
         return
@@ -252,10 +252,10 @@ def become_trainer(spec: dict, kept: set[int], library: list[str]) -> None:  # t
 
 def run_script(path: str, roots: list[str]) -> None:
     """Run a Python script in place of the module that calls this; `roots` are searched first for imports."""
-    raise Script(path, roots)
+    raise PreloadedScript(path, roots)
 
 
-def become_script(script: Script, arguments: list[str], library: list[str]) -> None:
+def become_script(script: PreloadedScript, arguments: list[str], library: list[str]) -> None:
     """Run a script as `python PATH ARGS` would, in this process."""
     path = os.path.abspath(script.path)
     sys.argv = [script.path, *arguments]

@@ -192,20 +192,20 @@ class Shim:
         if not is_one:
             self._adopt_pipe(err[0], STDERR)
         with os.fdopen(failure[0], "rb") as file:
-            told = file.read()
-        if told:
+            report = file.read()
+        if report:
             if self._child:
                 os.waitpid(self._child, 0)
-            code, _, message = told.decode("utf-8", "replace").partition(" ")
+            code, _, message = report.decode("utf-8", "replace").partition(" ")
             self._report.code, self._report.message = int(code), message
         else:
             # A program that has ended already is no member any more; a group with its children stays.
             if self._group and self._child not in members(self._group) and remove_group(self._group):
                 self._group = ""
             self._list_processes()
-            told_pipes = [out[0], err[0]]
+            own_pipes = [out[0], err[0]]
             note = self._spec.get("start_note", "")
-            started = {"pid": self._child, "time": time.time(), "pipes": told_pipes, "note": note}
+            started = {"pid": self._child, "time": time.time(), "pipes": own_pipes, "note": note}
             write_json(f"{self._folder}/started.json", started)
 
     def _output(self, stream: str) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 Standard library only: part of the shim, which loads it only for a replica that gets a terminal. Nothing here
 is the controlling terminal of any process: no key becomes a signal, and no window that is closed a hangup.
 
-Whoever lends the replica a window writes messages into a FIFO of the job, one JSON document a line:
+The process that lends the replica a window writes messages into a FIFO of the job, one JSON document a line:
 `{"columns": 80, "lines": 24}` or `{"keys": "next\\r"}`, where each character stands for one byte.
 """
 
@@ -43,21 +43,21 @@ class WindowMessages:
         self._heard = self._heard[-MAX_MESSAGE_BYTES:]
         return b"".join(self._take(message) for message in messages)
 
-    def resize(self, told: dict) -> None:  # type: ignore[type-arg]
+    def resize(self, sent: dict) -> None:  # type: ignore[type-arg]
         """Take the size out of a document, if it has one that makes sense."""
-        lines, columns = told.get("lines"), told.get("columns")
+        lines, columns = sent.get("lines"), sent.get("columns")
         if isinstance(lines, int) and isinstance(columns, int) and min(lines, columns) > 0:
             self.size = min(lines, _LARGEST_SIZE), min(columns, _LARGEST_SIZE)
 
     def _take(self, message: bytes) -> bytes:
         try:
-            told = json.loads(message)
+            sent = json.loads(message)
         except ValueError:  # a trainer may write into its own files whatever it likes
             return b""
-        if not isinstance(told, dict):
+        if not isinstance(sent, dict):
             return b""
-        self.resize(told)
-        keys = told.get("keys")
+        self.resize(sent)
+        keys = sent.get("keys")
         return keys.encode("latin-1", "replace") if isinstance(keys, str) else b""
 
 

@@ -279,7 +279,7 @@ def job_string(task: ContainerSpec | PythonPackageSpec | None) -> str:
 
 
 def is_reduction_server(number: int, pool: WorkerPoolSpec) -> bool:
-    """Whether the pool at that position runs Google's Reduction Server: told by the name of its image."""
+    """Whether the pool at that position runs Google's Reduction Server: shown by the name of its image."""
     image = pool.container_spec.image_uri if pool.container_spec is not None else ""
     name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
     return number == REDUCTION_SERVER_POOL and name == REDUCTION_SERVER_IMAGE

@@ -110,7 +110,7 @@ def await_health(
     `failure` gives the last words of a server that has ended, else nothing. Raises ServiceError where the
     server ends, or is not healthy in time.
     """
-    answer, began, told = "nothing", time.monotonic(), 0
+    answer, began, reports = "nothing", time.monotonic(), 0
 
     def is_settled() -> bool:
         nonlocal answer
@@ -122,16 +122,16 @@ def await_health(
         answer = f"{status.value} {status.phrase}"
         return status == HTTPStatus.OK or bool(failure())
 
-    def is_settled_or_told() -> bool:
-        nonlocal told
+    def is_settled_or_reported() -> bool:
+        nonlocal reports
         if is_settled():
             return True
-        if time.monotonic() - began > TELL_SECONDS * (told + 1):
-            told += 1
-            tell(f"It is not healthy after {TELL_SECONDS * told:.0f} s: GET {route} gave {answer}.")
+        if time.monotonic() - began > TELL_SECONDS * (reports + 1):
+            reports += 1
+            tell(f"It is not healthy after {TELL_SECONDS * reports:.0f} s: GET {route} gave {answer}.")
         return False
 
-    is_in_time = wait_until(is_settled_or_told, seconds, 0.02, longest=1.0)
+    is_in_time = wait_until(is_settled_or_reported, seconds, 0.02, longest=1.0)
     if said := failure():
         raise ServiceError(f"The model's server ended before it was healthy.\n{said}")
     if not is_in_time:
@@ -201,7 +201,7 @@ def _short_name(path: Path) -> Iterator[str]:
         os.close(folder)
 
 
-class _Connection(http.client.HTTPConnection):
+class _ServerConnection(http.client.HTTPConnection):
     """A connection to a server of this machine."""
 
     def __init__(self, address: Address, seconds: float) -> None:
@@ -222,7 +222,7 @@ def _ask(
     address: Address, method: str, route: str, *, seconds: float, body: bytes | None = None
 ) -> tuple[HTTPStatus, bytes]:
     """One exchange with a server of this machine. Raises OSError and HTTPException."""
-    connection = _Connection(address, seconds)
+    connection = _ServerConnection(address, seconds)
     try:
         connection.connect()
         opened = connection.sock  # the connection itself lets go of it while the answer is read

@@ -97,11 +97,11 @@ class JobSupervisor(Supervisor[CustomJob]):
 
         Raises NotNeeded for a job that is not the first in line: a change of the queue starts a process.
         """
-        told = ""
+        reported = ""
         while isinstance(answer := admit(self._store, self._start, self._order), Waiting):
-            if answer.reason != told:
+            if answer.reason != reported:
                 self._log.say(f"Job is queued: {answer.reason}")
-                told = answer.reason
+                reported = answer.reason
             if self._job.state == states.PENDING:
                 self._change(state=states.QUEUED)
             if not attend(self._store, self._start, own=self._order.name):
@@ -154,7 +154,7 @@ class JobSupervisor(Supervisor[CustomJob]):
             self._order,
             self._folder,
             ended.attempt,
-            ended.told_exit,
+            ended.reported_exit,
             restarts=len(self._attempts.history.restarts),
         )
         return Decision(state=states.FAILED, error=error)
@@ -230,7 +230,7 @@ class JobSupervisor(Supervisor[CustomJob]):
 
         The decision is stored already, so no fault here may keep the verdict from being written.
         """
-        told: list[str] = []
+        reported: list[str] = []
 
         @contextmanager
         def faults_noted() -> Iterator[None]:
@@ -238,18 +238,18 @@ class JobSupervisor(Supervisor[CustomJob]):
                 yield
             except Exception as fault:
                 traceback.print_exc()
-                told.append(f"Not all that was made for the job could be removed: {fault}.")
+                reported.append(f"Not all that was made for the job could be removed: {fault}.")
 
         with faults_noted():
-            told += filter(None, [self._launcher.clear(self._order)])
+            reported += filter(None, [self._launcher.clear(self._order)])
         with faults_noted():
             self._folder.environment.unlink(missing_ok=True)
             drop_credentials(self._folder)
         with faults_noted():
             remarks = working_folder.tell(self._folder, self._attempts.all())
             self._log.say(*remarks.notes)
-            told += remarks.warnings
-        return told
+            reported += remarks.warnings
+        return reported
 
     def _finish(self, decision: Decision) -> None:
         super()._finish(decision)

@@ -48,7 +48,7 @@ class ParentSupervisor(Supervisor[P]):
     def _known_decision(self) -> Decision | None:
         found = super()._known_decision()
         if found is not None:
-            with suppress(DamagedFileError):  # then the jobs are not told of, and ended all the same
+            with suppress(DamagedFileError):  # then the jobs are not reported, and ended all the same
                 self._begin()
         return found
 

@@ -105,12 +105,12 @@ class Provisioning:
                 self._pass_on(ours)
             finally:
                 _end(program)
-        told = read_struct(result, Preparation)
-        if told is None:
+        prepared = read_struct(result, Preparation)
+        if prepared is None:
             raise PreparationKilled("The preparation of the environment was killed.")
-        if told.failure:
-            raise PrepareFailed(told.failure, told.hint, is_transient=told.is_transient)
-        return told.runtimes
+        if prepared.failure:
+            raise PrepareFailed(prepared.failure, prepared.hint, is_transient=prepared.is_transient)
+        return prepared.runtimes
 
     def _pass_on(self, output: socket.socket) -> None:
         """Write the output of tools into the log, in whole lines, until the program ends."""

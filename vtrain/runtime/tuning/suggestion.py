@@ -84,7 +84,7 @@ def next_parameters(
     `trials` are all others, those that run too: a suggestion keeps away from what is being tried.
     """
     if sampler == GRID:
-        # Points are told apart by their values, as trials of an earlier study may stand anywhere in the grid.
+        # Points differ by their values, as trials of an earlier study may stand anywhere in the grid.
         known = {frozenset(trial.parameters.items()) for trial in trials}
         return next((point for point in grid(spec) if frozenset(point.items()) not in known), None)
     # A supervisor that takes over has to suggest what its predecessor would have suggested.

@@ -47,14 +47,14 @@ def load(folder: str, family: str) -> Any:
 
 def _tell(show: Any) -> Any:
     """Show warnings, those about a model of another version of scikit-learn as one plain line."""
-    told = set()
+    shown = set()
 
     def tell(message: Any, *place: Any) -> None:
         found = re.search(r"from version (\S+) when using version (\S+?)\.?\s", f"{message} ")
         if found is None:
             show(message, *place)
-        elif found.groups() not in told:
-            told.add(found.groups())
+        elif found.groups() not in shown:
+            shown.add(found.groups())
             print(
                 f"The model was saved with scikit-learn {found[1]}, and {found[2]} serves it.",
                 file=sys.stderr,
