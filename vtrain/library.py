@@ -252,9 +252,9 @@ def _create(
     session, prepared = prepare_in_session(
         target, draft, packages, flags, ContainerFlags(), python=sys.executable
     )
-    told = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=flags.strict)
+    secrets = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=flags.strict)
     warnings = prepared.package.warnings if prepared.package is not None else ()
-    for warning in filter(None, (told, *warnings, *prepared.plan.notices)):
+    for warning in filter(None, (secrets, *warnings, *prepared.plan.notices)):
         logger.warning(warning)
     for note in prepared.plan.notes:
         logger.info(note)

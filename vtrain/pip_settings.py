@@ -90,7 +90,7 @@ def certificates(settings: Mapping[str, str], environ: Mapping[str, str], folder
 
 
 def pip_files(environ: Mapping[str, str], at: str, folder: str = "") -> dict[str, bytes]:
-    """The files that tell a pip elsewhere, where they lie in the folder `at`, what pip is told here.
+    """The files that tell a pip elsewhere, where they lie in the folder `at`, what pip has here.
 
     Folders of this machine are left out, as that pip cannot read them. So is what decides on versions, such
     as constraints: an image depends on its own files alone. Raises ConfigError for a damaged file of pip's,

@@ -283,6 +283,6 @@ def _dotted(path: tuple[str, ...]) -> str:
 
 
 def _place(file: Path, text: str, path: tuple[str, ...]) -> str:
-    """`FILE:LINE` of a key, or the file where its line cannot be told."""
+    """`FILE:LINE` of a key, or the file where its line is not known."""
     line = line_of(text, path)
     return f"{file}:{line}" if line else str(file)

@@ -1,4 +1,4 @@
-"""uv, the program that installs and builds, told in its own words what pip's configuration says."""
+"""uv, the program that installs and builds, with pip's configuration in uv's own words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vtrain.settings import user_path
 
 
 class _Translation(msgspec.Struct, frozen=True):
-    """A setting of pip as uv takes it: a flag or variables, and where uv is told the same itself.
+    """A setting of pip as uv takes it: a flag or variables, and where uv has the same setting itself.
 
     `own` holds uv's variables, `toml` the keys of uv.toml. `builds` tells that `uv build` has the flag too,
     and `paths` that the values are paths.
@@ -109,7 +109,7 @@ PYPI = "https://pypi.org/simple"
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 """The words that pip takes for true."""
 _RETRIES = "2"
-"""How often uv tries again where neither pip nor uv is told: a job should fail in seconds."""
+"""How often uv tries again where neither pip nor uv has a setting: a job should fail in seconds."""
 
 
 class UvCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class UvCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def uv_call(*words: str, folder: str = "") -> UvCall:
-    """The call of uv with these words; every use of uv is told in this way what pip is told.
+    """The call of uv with these words; every use of uv gets in this way what pip gets.
 
     Relative paths of pip's configuration count from `folder`. Raises ConfigError for a damaged file of pip's,
     and UnavailableError where there is no uv.
@@ -174,7 +174,7 @@ class UvOptions(msgspec.Struct, frozen=True, kw_only=True):
 def uv_options(environ: Mapping[str, str], folder: str = "") -> UvOptions:
     """Translate pip's configuration for uv. Relative paths count from `folder` (empty: the current one).
 
-    Where uv is told something itself, by a variable of its own or in uv.toml, that holds, and pip's settings
+    Where uv has a setting itself, by a variable of its own or in uv.toml, that holds, and pip's settings
     on the same subject are left out. `ignored` names settings that uv has no word for. Raises
     ConfigError for a damaged file of pip's.
     """
@@ -278,7 +278,7 @@ def known_indexes(environ: Mapping[str, str]) -> frozenset[str]:
         for table in tables:
             value = table.get(key) or []
             said += [value] if isinstance(value, str) else map(str, value if isinstance(value, list) else [])
-        with suppress(ConfigError):  # which is told where an environment is made
+        with suppress(ConfigError):  # which is an error where an environment is made
             said += read_pip_settings(environ).get(key, "").split()
     for name in _INDEX_VARIABLES:
         # `UV_INDEX=corp=https://…` names an index, too.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from stored_jobs import add_job
 
-from vtrain.commands.rerun import signature, staying
+from vtrain.commands.rerun import signature, with_wait
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 
@@ -23,7 +23,7 @@ from vtrain.testing.script import Script, script_job
     ],
 )
 def test_a_watched_line_stays_with_its_job(typed: str, watched: str) -> None:
-    assert staying(tuple(typed.split())) == tuple(watched.split())
+    assert with_wait(tuple(typed.split())) == tuple(watched.split())
 
 
 def test_a_job_without_a_known_line_says_so(vtrain: Any, vtrain_home: Path) -> None:

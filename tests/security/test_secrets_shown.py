@@ -110,7 +110,7 @@ def test_the_view_of_a_replica_is_masked(vtrain: Any, trainer: Path) -> None:
 
 
 NAMED = (
-    "WARNING: S3_KEY, OBJECT_KEY, FORWARD_PASS, TRAIN_TOKEN, DB look like secrets, and whoever may see "
+    "WARNING: S3_KEY, OBJECT_KEY, FORWARD_PASS, TRAIN_TOKEN, DB look like secrets, and anyone who may see "
     "the job can read its variables. --allow-plaintext-secrets silences this warning."
 )
 
@@ -140,7 +140,7 @@ def test_a_strict_create_sends_no_secret(vtrain: Any, vertex: VertexService) -> 
     for words in ((), ("--dry-run",)):
         refused = vtrain(*SEND, f"--env=WANDB_API_KEY={SECRET}", "--strict", *words)
         assert (refused.code, refused.out) == (1, "")
-        assert "ERROR: WANDB_API_KEY looks like a secret, and whoever may see the job" in refused.err
+        assert "ERROR: WANDB_API_KEY looks like a secret, and anyone who may see the job" in refused.err
         assert "Secret Manager" in refused.err and "--allow-plaintext-secrets" in refused.err
         assert SECRET not in refused.err
     assert vertex.requests == []

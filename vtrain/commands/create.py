@@ -71,7 +71,7 @@ def create(
     line = job_line(spec, trainer)
     spec, trainer = line.spec, line.trainer
     request = create_request(line, remainder)
-    staying = read_staying(waiting, interrupt)
+    wait = read_wait(waiting, interrupt)
     check_key(once)
     target = with_local_flags(find_target(common, place, region=line.region), local)
     if isinstance(target.backend, RuntimeBackend) and not run.dry_run:
@@ -79,38 +79,38 @@ def create(
         stand_by(SUPERVISE, target.settings.home, target.choice.value)
     request = with_key_of(request, spec, target.settings.project)
     draft, packages = draft_job(target, request, trainer)
-    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
-    create_drafted(target, CUSTOM_JOB, draft, packages, line, manner)
+    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
+    create_drafted(target, CUSTOM_JOB, draft, packages, line, flags)
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class CreateFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The flags that say how a draft becomes a job: planned only, once for a key, followed to its end."""
 
     run: DryRunFlag
     once: KeyFlag
     plaintext: PlaintextFlag
-    staying: Staying
+    wait: Wait
     container: ContainerFlags
 
 
 def create_drafted(
-    target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, manner: Manner
+    target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, flags: CreateFlags
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
-    draft, key = with_key(draft, manner.once.idempotency_key)
+    draft, key = with_key(draft, flags.once.idempotency_key)
     session, prepared = prepare_in_session(
-        target, draft, packages, line.trainer, manner.container, origin=line.origin
+        target, draft, packages, line.trainer, flags.container, origin=line.origin
     )
-    told = check_secrets(
+    warning = check_secrets(
         prepared.plan.job,
         local=session.is_local,
-        allowed=manner.plaintext.allow_plaintext_secrets,
+        allowed=flags.plaintext.allow_plaintext_secrets,
         strict=line.trainer.strict,
     )
-    if told:
-        session.console.warn(told)
-    show_plan(session, prepared, dry_run=manner.run.dry_run)
-    if manner.run.dry_run:
+    if warning:
+        session.console.warn(warning)
+    show_plan(session, prepared, dry_run=flags.run.dry_run)
+    if flags.run.dry_run:
         unknown = {} if session.is_local else prepared.plan.unknown_fields
         session.console.result(sent_document(prepared.plan.job, unknown), "yaml")
         return
@@ -119,12 +119,12 @@ def create_drafted(
         kind,
         key,
         lambda: launch_prepared(session, prepared, packages),
-        reuse_failed=manner.once.reuse_failed,
+        reuse_failed=flags.once.reuse_failed,
     )
-    show_created(session, kind, job, manner.staying, new=new)
+    show_created(session, kind, job, flags.wait, new=new)
 
 
-class Staying(msgspec.Struct, frozen=True, kw_only=True):
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """The wish to wait for a new job, with its log or without; `timeout` is in seconds, None for no limit."""
 
     stays: bool
@@ -133,19 +133,17 @@ class Staying(msgspec.Struct, frozen=True, kw_only=True):
     on_interrupt: str
 
 
-def read_staying(waiting: WaitFlags, interrupt: InterruptFlag) -> Staying:
+def read_wait(waiting: WaitFlags, interrupt: InterruptFlag) -> Wait:
     """Read the flags. Raises UsageError for a time to wait without --wait or --stream-logs."""
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     timeout = wait_seconds(waiting.wait_timeout)
     stays = waiting.stream_logs or waiting.wait
     if timeout is not None and not stays:
         raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
-    return Staying(stays=stays, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt)
+    return Wait(stays=stays, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt)
 
 
-def show_created(
-    session: Session, kind: ResourceKind, job: Job, staying: Staying, *, new: bool = True
-) -> None:
+def show_created(session: Session, kind: ResourceKind, job: Job, wait: Wait, *, new: bool = True) -> None:
     """Say that the job is there, and print it: at once, or at its end, which then decides the exit code.
 
     A job that is not `new` was made by an earlier run with the same idempotency key.
@@ -154,15 +152,15 @@ def show_created(
     done = "is submitted successfully" if new else "was submitted with this key before, and is taken as it is"
     session.console.status(f"{kind.noun} [", name(shown_name(job.name)), f"] {done}.")
     session.console.progress(f"\n$ {command_about(job.name, 'describe')}\n{log_command}\n")
-    if not staying.stays:
+    if not wait.stays:
         session.console.result(resource_document(job))
         return
     stay_to_the_end(
         session,
         job.name,
-        stream=staying.stream,
-        timeout=staying.timeout,
-        on_interrupt=staying.on_interrupt,
+        stream=wait.stream,
+        timeout=wait.timeout,
+        on_interrupt=wait.on_interrupt,
     )
 
 
@@ -211,7 +209,7 @@ def create_once(
     """The one job with this key, and whether it is new. Without a key `create` always makes one.
 
     A local backend compares keys in the step that stores the job. A service cannot: there the oldest job
-    stays, and whoever made a later one cancels it.
+    stays, and the one who made a later job cancels it.
     """
     if key is None:
         return create(), True

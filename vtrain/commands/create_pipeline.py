@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtrain.commands.create import Manner, check_key, create_drafted, read_staying
+from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
 from vtrain.commands.create_tuning_job import with_study
 from vtrain.commands.drafting import create_request, draft_job, packages_place, with_local_flags
 from vtrain.commands.kinds import PIPELINE
@@ -53,7 +53,7 @@ def create(
     remainder: tuple[str, ...] | None,
 ) -> None:
     """Create the training pipeline that the flags describe; with --dry-run only plan it."""
-    staying = read_staying(waiting, interrupt)
+    wait = read_wait(waiting, interrupt)
     check_key(once)
     file = read_pipeline_file(spec.config)
     is_named = file.task is not None and (names_task(file.task) or not file.is_tuning)
@@ -64,8 +64,8 @@ def create(
     pipeline = with_model(file.pipeline, model, project=settings.project, location=settings.region)
     pipeline = with_dataset(pipeline, dataset, local=target.backend.is_local)
     draft, packages = _draft_task(target, file, line, remainder)
-    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
-    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, manner)
+    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
+    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, flags)
 
 
 def _draft_task(

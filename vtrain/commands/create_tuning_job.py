@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.commands.create import Manner, check_key, create_drafted, read_staying
+from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
 from vtrain.commands.drafting import packages_place, with_local_flags
 from vtrain.commands.kinds import TUNING_JOB
 from vtrain.commands.references import find_reference
@@ -43,7 +43,7 @@ def create(
 ) -> None:
     """Create the tuning job that the flags describe; with --dry-run only plan it."""
     check_given(spec)
-    staying = read_staying(waiting, interrupt)
+    wait = read_wait(waiting, interrupt)
     check_key(once)
     file = read_tuning_file(spec)
     line = job_line(SpecFlags(), trainer, is_named=names_task(file))
@@ -51,8 +51,8 @@ def create(
     target = with_study(target, study, place)
     packages = packages_place(target, line.trainer)
     draft = compose_tuning(spec, file, line.request(remainder), target.settings.project, target.api_has)
-    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
-    create_drafted(target, TUNING_JOB, draft, packages, line, manner)
+    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
+    create_drafted(target, TUNING_JOB, draft, packages, line, flags)
 
 
 def with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:

@@ -68,7 +68,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
         _check_grpc()
     if not is_loopback(clients.host) and not clients.require_token:
         raise ConfigError(
-            f"--host={clients.host}: whoever reaches that address could run programs on this machine.",
+            f"--host={clients.host}: anyone who reaches that address could run programs on this machine.",
             hint="Leave out --no-require-token.",
         )
     for running in find_running(home_folder()):
@@ -165,8 +165,8 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
     )
     with serving(order, console.debug) as (running, calls):
         code = _run(remainder, environment_of(running, home_folder(), grpc=order.grpc))
-    if told := calls.sentence():
-        console.progress(told)
+    if sentence := calls.sentence():
+        console.progress(sentence)
     if code:
         raise CommandError("", code)
 
@@ -181,7 +181,7 @@ def _checked_backend(name: str) -> str:
 
 
 def _quota(jobs: EmulatedBackendFlag) -> int:
-    """The most jobs that a region may have. Raises UsageError for what is no such number."""
+    """The most jobs that a region may have. Raises UsageError for anything else."""
     number = whole_number(jobs.max_active_jobs, "--max-active-jobs")
     if number < 0:
         raise UsageError(f"--max-active-jobs: {number} is negative.", hint="Take 0 for no quota.")
@@ -253,11 +253,11 @@ def _log() -> Path:
 
 
 def _why_ended(code: int) -> str:
-    """The error that an emulator has told before it ended with a code."""
+    """The error that an emulator has printed before it ended with a code."""
     with _log().open("rb") as log:
         log.seek(max(_log().stat().st_size - LAST_WORDS, 0))
-        told = [line for line in log.read().decode("utf-8", "replace").splitlines() if line]
-    errors = [line.removeprefix("ERROR: ") for line in told if line.startswith("ERROR: ")]
+        lines = [line for line in log.read().decode("utf-8", "replace").splitlines() if line]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return errors[-1] if errors else f"The emulator has ended with exit code {code}."
 
 

@@ -121,7 +121,7 @@ def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Res
 
 
 def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
-    """Ask a job to end; one of this machine that has ended already is told so, with its state."""
+    """Ask a job to end; the answer for one of this machine that has ended already is its state."""
     session, name = open_named(common, place, job.text, kind, about_running=True)
     state = session.jobs.get(name).state if session.is_local else ""
     if has_ended(state):

@@ -41,7 +41,9 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     found = registry.get_model(name)
     with scratch_folder(target.settings.home) as scratch:
         if not target.backend.is_local:
-            _check_trust(spec, f"whoever can write to {found.artifact_uri or 'it'} decides what runs here.")
+            _check_trust(
+                spec, f"anyone who can write to {found.artifact_uri or 'it'} decides what runs here."
+            )
         order = _order(found, registry.fetch_artifacts(found, scratch / "model"), scratch)
         if order.artifacts is not None and target.backend.is_local:
             _check_trust(spec, foreign_part(order.artifacts))
@@ -62,7 +64,7 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
 
 
 def read_request(path: str) -> dict[str, Any]:
-    """The request in a file; `-` is standard input. Raises ConfigError for what is no request."""
+    """The request in a file; `-` is standard input. Raises ConfigError for anything but a request."""
     origin = origin_of(path)
     try:
         request = json.loads(read_text(path, FLAG))

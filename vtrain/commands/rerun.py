@@ -63,14 +63,14 @@ def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags
         )
     session.console.progress(f"As a new job, in {command.folder}:\n$ vtrain {masked_line(words)}")
     if watch.watch:
-        _Watch(session.console, command, staying(words), session.settings.home).run()
+        _Watch(session.console, command, with_wait(words), session.settings.home).run()
     os.chdir(command.folder)
     # Not a child: signals, the terminal and the exit code are then the command's own.
     os.execv(sys.executable, _argv(words))
 
 
-def staying(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words of a command that stays with its job and stops it when it is interrupted."""
+def with_wait(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words with the flags that follow the job, and stop it when the command is interrupted."""
     head, tail = _split(words)
     named = [word for word in head if not word.startswith("-")]
     return (*head, *STAYS, *tail) if any(word in CREATES for word in named[:3]) else words

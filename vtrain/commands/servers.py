@@ -78,7 +78,7 @@ def admission_of(clients: ClientFlags, console: Console) -> Admission:
         from vtrain.emulator.storage.guard import Admission, new_token
     if not is_loopback(clients.host) and not clients.require_token:
         console.warn(
-            f"Whoever reaches {clients.host} may read and write every bucket of {home_folder()}. "
+            f"Anyone who reaches {clients.host} may read and write every bucket of {home_folder()}. "
             "Leave out --no-require-token to keep others out."
         )
     names = frozenset(name.lower() for name in (clients.host, *clients.allowed_host))

@@ -11,7 +11,7 @@ import msgspec
 
 from vtrain.ai_platform.translation import Translation, translate
 from vtrain.backends.registry import choose_for
-from vtrain.commands.create import Manner, check_key, create_drafted, read_staying
+from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
 from vtrain.commands.drafting import packages_place, with_local_flags
 from vtrain.commands.kinds import CUSTOM_JOB, TUNING_JOB
 from vtrain.commands.session import Target, find_target
@@ -63,7 +63,7 @@ def submit(
     remainder: tuple[str, ...] | None,
 ) -> None:
     """Create the job that the flags of AI Platform describe; or only plan it, or explain it."""
-    staying = read_staying(waiting, interrupt)
+    wait = read_wait(waiting, interrupt)
     check_key(once)
     region = property_value("compute", "region")  # which counted for AI Platform, too
     found = find_target(common, place, region=region.value if region is not None else "")
@@ -83,12 +83,12 @@ def submit(
     staged = _stage(target, request, packages, dry_run=run.dry_run)
     draft = _draft(target, request, translation.job, staged)
     kind = CUSTOM_JOB if isinstance(translation.job, CustomJob) else TUNING_JOB
-    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
-    create_drafted(target, kind, draft, packages, line, manner)
+    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
+    create_drafted(target, kind, draft, packages, line, flags)
 
 
 def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:
-    """The job directory as the trainer is told it. Raises ConfigError where it cannot be written."""
+    """The job directory as the trainer gets it. Raises ConfigError where it cannot be written."""
     uri = request.job.training_input.job_dir
     if not uri:
         return ""

@@ -118,10 +118,10 @@ class TrialWatch:
         """Whether a line about a trial was written within the last seconds."""
         return time.monotonic() - self._told_at < seconds
 
-    def _tell(self, trials: Sequence[Trial], told: set[str]) -> None:
+    def _tell(self, trials: Sequence[Trial], shown: set[str]) -> None:
         for trial in trials:
-            if trial.state in ENDED and trial.id not in told:
-                told.add(trial.id)
+            if trial.state in ENDED and trial.id not in shown:
+                shown.add(trial.id)
                 self._told_at = time.monotonic()
                 self._console.progress(end_text(trial))
 

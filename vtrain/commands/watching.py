@@ -1,4 +1,4 @@
-"""`wait`, `stream-logs` and `logs`: staying with a job until it ends, and what Ctrl-C does meanwhile."""
+"""`wait`, `stream-logs` and `logs`: following a job until it ends, and what Ctrl-C does meanwhile."""
 
 from __future__ import annotations
 
@@ -167,10 +167,10 @@ def stay(order: Stay) -> Job:
     try:
         return _follow(order, watcher)
     except (KeyboardInterrupt, TerminatedBySignal) as interrupt:
-        told = _interrupted(order, watcher, interrupt)
+        error = _interrupted(order, watcher, interrupt)
         with suppress(OutputError):
             order.console.end_line()
-        raise told from interrupt
+        raise error from interrupt
     except OutputError:
         if order.on_interrupt == CANCEL:
             order.backend.cancel(order.name)
@@ -318,7 +318,7 @@ def wait(
 def _interval(text: str) -> int | None:
     """The longest pause between two looks, in seconds; None leaves it to the backend.
 
-    Raises UsageError for what is no number, ConfigError for one without an end.
+    Raises UsageError for anything but a number, ConfigError for one without an end.
     """
     if text == "unlimited":
         raise ConfigError("--polling-interval: a log that is never looked at again has no end.")

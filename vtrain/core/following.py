@@ -196,13 +196,13 @@ class _Following:
 
     def _ask(self, question: Callable[[], T]) -> T:
         """Send a request, and repeat it while storage or network fail for the moment."""
-        told = False
+        has_said = False
 
         def tell(error: VtrainError) -> None:
-            nonlocal told
-            if not told:
+            nonlocal has_said
+            if not has_said:
                 self._watcher.cannot_ask(error)
-            told = True
+            has_said = True
             if self._job is None and self._time_left() <= 0:
                 raise _lost(self._order.name, error) from error
             self._check_timeout()
@@ -220,7 +220,7 @@ class _Following:
         except HomeError:
             raise
         except PASSING as error:
-            if not told:
+            if not has_said:
                 self._watcher.cannot_ask(error)
             raise _lost(self._order.name, error) from error
 

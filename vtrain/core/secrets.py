@@ -65,7 +65,7 @@ def check_secrets(job: Job, *, local: bool, allowed: bool, strict: bool = False)
     if local or allowed or not found:
         return ""
     names = list(dict.fromkeys(name for _, name, _ in found))
-    said = f"{_listed(names)}, and whoever may see the job can read its variables."
+    said = f"{_listed(names)}, and anyone who may see the job can read its variables."
     if strict:
         raise ConfigError(said, hint=_INSTEAD)
     return f"{said} --allow-plaintext-secrets silences this warning."

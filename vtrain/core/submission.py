@@ -164,7 +164,7 @@ def prepare(
     if strict and plan.not_reproduced:
         raise ConfigError(
             f"The backend {plan.backend} does not reproduce {', '.join(plan.not_reproduced)}.",
-            hint="Without --strict this is told in one line, and the job runs.",
+            hint="Without --strict this is one line of warning, and the job runs.",
         )
     plan = _with_environment(plan, backend, package, strict)
     if draft.source is not None:
@@ -221,7 +221,7 @@ def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) ->
     """Package and stage, or build, what is not there yet, then submit."""
     package, plan = prepared.package, prepared.plan
     if package is not None and isinstance(backend, ServiceBackend):
-        backend.sign_in()  # bad credentials should not be told after minutes of packaging
+        backend.sign_in()  # bad credentials should not show after minutes of packaging
     if isinstance(package, SdistPlan):
         is_sent = isinstance(backend, ServiceBackend)
         package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached, is_sent=is_sent)

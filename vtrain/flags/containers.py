@@ -74,10 +74,10 @@ def replica_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> Repli
 
 
 def container_flags(flags: ContainerFlags, gpu: GpuFlags | None = None) -> tuple[str, ...]:
-    """The flags that were given although only containers heed them.
+    """The flags that were given although only containers use them.
 
     `--bake` and `--output-image-uri` are not among them: they change how the trainer is packaged; nor are
-    `--credentials`, which processes are given too, and gcloud's `--docker-run-options`, which nothing heeds.
+    `--credentials`, which processes are given too, and gcloud's `--docker-run-options`, which nothing uses.
     """
     given = [*given_flags(flags), *(given_flags(gpu) if gpu is not None else ())]
     return tuple(flag for flag in given if flag not in _ELSEWHERE)

@@ -96,7 +96,7 @@ def active_environment(flags: RuntimeFlags) -> str:
     from vtrain.runtime.environments.active_python import active_python, version_of
 
     python = asked or active_python(os.environ)
-    version_of(python)  # raises for what is no Python
+    version_of(python)  # raises for anything but a Python
     return python
 
 

@@ -39,7 +39,7 @@ def compose_model(flags: UploadFlags) -> Model:
 
 
 def _explanation(flags: UploadFlags) -> Document:
-    """The ExplanationSpec; empty without a method, as gcloud then heeds none of its flags."""
+    """The ExplanationSpec; empty without a method, as gcloud then uses none of its flags."""
     method = (flags.explanation_method or "").lower()
     if not method:
         return {}

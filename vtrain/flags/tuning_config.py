@@ -45,7 +45,7 @@ def read_tuning_file(flags: TuningFlags) -> ConfigFile:
 
 
 def names_task(file: ConfigFile) -> bool:
-    """Whether the file says itself what its trials run; what is wrong with it is told later."""
+    """Whether the file says itself what its trials run; what is wrong with it is an error later."""
     spec = _of(file.content, TRIAL, "trial_job_spec")
     pools = _of(spec, "workerPoolSpecs", "worker_pool_specs")
     tasks = ("containerSpec", "container_spec", "pythonPackageSpec", "python_package_spec")

@@ -17,7 +17,7 @@ def has_inline_metadata(script: Path) -> bool:
     try:
         with script.open("rb") as file:
             return _START.encode() in file.read(LARGEST_SOURCE).splitlines()
-    except OSError:  # which is told where the script is read
+    except OSError:  # which is an error where the script is read
         return False
 
 

@@ -33,7 +33,7 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def requirement(self) -> str:
-        """The distribution as pip is told: any patch of a version that has two parts."""
+        """The distribution as pip gets it: any patch of a version that has two parts."""
         if not self.version:
             return self.name
         return f"{self.name}=={self.version}" + (".*" if self.version.count(".") == 1 else "")

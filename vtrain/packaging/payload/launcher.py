@@ -49,8 +49,8 @@ def main() -> None:
     try:
         os.execv(command[0], [*command, script, *sys.argv[1:]])
     except OSError as error:
-        told = f"{SCRIPT}: it runs in {command[0]}, which does not start: {error.strerror}"
-        print(told, file=sys.stderr, flush=True)
+        words = f"{SCRIPT}: it runs in {command[0]}, which does not start: {error.strerror}"
+        print(words, file=sys.stderr, flush=True)
         os._exit(127)  # as a shell ends; nothing of this program is left to be closed
 
 
