@@ -21,7 +21,7 @@ def run_in_foreground(argv: Sequence[str], **options: Any) -> int:
     previous = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     child: subprocess.Popen[bytes] | None = None
     try:
-        with _later(signal.SIGTERM, signal.SIGHUP):
+        with signals_later(signal.SIGTERM, signal.SIGHUP):
             child = subprocess.Popen(argv, **options)
         code = child.wait()
     except TerminatedBySignal:
@@ -34,8 +34,11 @@ def run_in_foreground(argv: Sequence[str], **options: Any) -> int:
 
 
 @contextmanager
-def _later(*numbers: signal.Signals) -> Iterator[None]:
-    """A block after which signals are handled that came meanwhile: in it a child would be lost."""
+def signals_later(*numbers: signal.Signals) -> Iterator[None]:
+    """A block after which signals are handled that came meanwhile: what it makes would be lost in it.
+
+    For the main thread, and for blocks that end soon.
+    """
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in numbers}
     kept = [number for number, handler in handlers.items() if callable(handler)]

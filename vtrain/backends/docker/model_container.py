@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -23,6 +24,7 @@ from vtrain.extras import install_command
 from vtrain.messages.model import ModelContainerSpec
 from vtrain.privacy import home_label
 from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.foreground import signals_later
 from vtrain.runtime.launcher import PrepareFailed
 from vtrain.runtime.serving.contract import Served, last_words, served
 from vtrain.runtime.serving.prediction_images import prediction_image
@@ -159,12 +161,16 @@ def _config(spec: ModelContainerSpec, run: Served, files: ModelFiles) -> dict[st
 def _container(engine: Engine, name: str, config: dict[str, Any]) -> Iterator[str]:
     """A running container, by its name. It is removed at the end."""
     try:
-        with engine_errors("create the model's container"):
+        # While the engine makes it, it is listed already and cannot be removed yet.
+        with (
+            signals_later(signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+            engine_errors("create the model's container"),
+        ):
             engine.calls.post("/containers/create", config, name=name)
         with engine_errors("start the model's container"):
             engine.calls.post(f"/containers/{name}/start")
         yield name
-    finally:  # also after Ctrl-C while the engine was still making it
+    finally:
         engine.remove("remove the model's container", f"/containers/{name}", force=1, v=1)
 
 
