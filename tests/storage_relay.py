@@ -20,7 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from vtrain.staging.client import Settings
+from vtrain.staging.cloud_client import Settings
 
 PIECE = 64 * 1024
 QUICK = Settings(first_wait=0.01, longest_wait=0.02, give_up_after=5.0, timeout=10.0)

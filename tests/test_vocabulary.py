@@ -15,13 +15,6 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 """Words for which there is a usual one: message, used, ignored, anyone, "anything that is not X"."""
-KNOWN_CLASSES = {"Candidate", "Page", "Row", "_Walk"}
-KNOWN_FILES = {
-    "backend.py", "base.py", "client.py", "contract.py", "environment.py", "jobs.py", "keys.py",
-    "launcher.py", "local.py", "log_reader.py", "models.py", "plan.py", "refusals.py", "resources.py",
-    "secrets.py", "session.py", "trials.py", "verdict.py",
-}  # fmt: skip
-"""What is still there twice; nothing may be added."""
 
 
 def test_no_class_name_stands_twice() -> None:
@@ -30,8 +23,7 @@ def test_no_class_name_stands_twice() -> None:
         for name in CLASS.findall(path.read_text(encoding="utf-8")):
             places[name].append(path.relative_to(ROOT).as_posix())
     twice = {name: paths for name, paths in places.items() if len(paths) > 1}
-    assert {name: twice[name] for name in twice.keys() - TWO_APIS - KNOWN_CLASSES} == {}
-    assert twice.keys() >= KNOWN_CLASSES, "Take out the names that stand once by now."
+    assert {name: twice[name] for name in twice.keys() - TWO_APIS} == {}
 
 
 def test_no_file_name_stands_twice() -> None:
@@ -40,8 +32,7 @@ def test_no_file_name_stands_twice() -> None:
         if path.name != "__init__.py":
             places[path.name].append(path.relative_to(ROOT).as_posix())
     twice = {name: paths for name, paths in places.items() if len(paths) > 1}
-    assert {name: twice[name] for name in twice.keys() - KNOWN_FILES} == {}
-    assert twice.keys() >= KNOWN_FILES, "Take out the names that stand once by now."
+    assert twice == {}
 
 
 def test_sources_and_docs_use_the_usual_words() -> None:

@@ -17,13 +17,13 @@ from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.errors import ConfigError, ConflictError, NotFoundError
 from vtrain.messages import states
-from vtrain.messages.base import Operation
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import LOCAL_PROJECT, PERSISTENT_RESOURCES, TRAINING_PIPELINES
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.rules import check_job
+from vtrain.messages.structs import Operation
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 

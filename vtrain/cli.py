@@ -29,7 +29,7 @@ from vtrain.messages.nearest import did_you_mean
 from vtrain.output.writing import print_text, set_haste
 
 if TYPE_CHECKING:
-    from vtrain.flags.help_page import Page
+    from vtrain.flags.help_page import HelpPage
 
 _OTHER_NAMES = {"ml-engine": "ai-platform"}
 """Names of groups that gcloud took besides their own."""
@@ -60,7 +60,7 @@ class Group(TyperGroup):
         """The commands and their summaries, below the headings of the help."""
         raise NotImplementedError
 
-    def page(self, ctx: Any) -> Page:
+    def page(self, ctx: Any) -> HelpPage:
         """Return the help of the group."""
         from vtrain.flags.help_page import group_page
 

@@ -237,7 +237,7 @@ def _create(
     """The job on its way. `place` and `packaging` are fields of the flags of these names."""
     from vtrain.commands.drafting import draft_request, packages_place, prepare_in_session
     from vtrain.commands.session import find_target
-    from vtrain.core.secrets import check_secrets
+    from vtrain.core.secret_variables import check_secrets
     from vtrain.core.submission import launch
     from vtrain.flags.job_options import ContainerFlags, TrainerFlags
     from vtrain.flags.options import PlaceFlags

@@ -18,17 +18,17 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query, Replica
-from vtrain.backends.base import Backend
+from vtrain.backends.interface import Backend
 from vtrain.core.verdict import ERROR_INFO
 from vtrain.errors import ConflictError, NotFoundError, UnavailableError
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJob, PythonPackageSpec
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, ResourceName, parse_name
 from vtrain.messages.resources import Job
 from vtrain.messages.rules import check_job
+from vtrain.messages.structs import Status
 
 REPLICA = "workerpool0-0"
 FRESH_SHELL = f"env -i PATH={os.defpath} sh -c"

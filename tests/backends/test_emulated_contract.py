@@ -28,8 +28,9 @@ class TestEmulated(ReplicaContract):
 
     @pytest.fixture
     def backend(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JobBackend]:
-        from vtrain.backends.vertex import api, log_reader
-        from vtrain.backends.vertex.log_reader import Timing
+        from vtrain.backends.vertex import api
+        from vtrain.backends.vertex import cloud_log as log_reader
+        from vtrain.backends.vertex.cloud_log import Timing
 
         self.home = home
         quick = Timing(hold_back=0.0, overlap=60.0, first_retry=0.05, longest_retry=0.1)

@@ -15,7 +15,7 @@ from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import home_label
-from vtrain.runtime.launcher import PREPARATION
+from vtrain.runtime.launching import PREPARATION
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.uv_program import find_uv
 

@@ -33,7 +33,7 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.launching import Runtime
 from vtrain.runtime.store import Store
 from vtrain.testing.script import Script
 

@@ -30,8 +30,8 @@ from vtrain.containers.engine import connect
 from vtrain.containers.labels import HOME_LABEL, REPLICA_LABEL
 from vtrain.errors import ConfigError
 from vtrain.messages import states
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import CustomJob, EnvVar, Scheduling
+from vtrain.messages.structs import GcsDestination
 from vtrain.privacy import home_label
 from vtrain.runtime.job_order import SimulatedPreemption
 from vtrain.testing.script import Script, script_job

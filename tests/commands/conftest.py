@@ -15,7 +15,7 @@ from vertex_service import VertexService, serve_vertex
 from vtrain.testing.memory import MemoryBackend
 
 PLUGIN = """
-from vtrain.backends.base import Backend
+from vtrain.backends.interface import Backend
 from vtrain.testing.memory import MemoryBackend
 
 BACKEND = MemoryBackend()

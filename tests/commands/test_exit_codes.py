@@ -30,7 +30,7 @@ CLASSES = {
 """Every other class ends with 1."""
 JOBS = '''
 from vtrain.backends import PROTOCOL_VERSION
-from vtrain.backends.base import Backend
+from vtrain.backends.interface import Backend
 from vtrain.errors import ServiceError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage

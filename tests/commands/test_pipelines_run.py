@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from supervisors import supervisor_of
 
-from vtrain.messages.base import Query
 from vtrain.messages.model import Model
 from vtrain.messages.names import CUSTOM_JOBS, TRAINING_PIPELINES
+from vtrain.messages.structs import Query
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.model_registry import ModelRegistry

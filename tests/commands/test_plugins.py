@@ -14,7 +14,7 @@ import pytest
 from vtrain.backends import registry
 
 SITE = '''
-from vtrain.backends.base import Backend, TrainerForm
+from vtrain.backends.interface import Backend, TrainerForm
 from vtrain.backends.health import Check
 from vtrain.errors import ConfigError
 from vtrain.testing.memory import MemoryBackend

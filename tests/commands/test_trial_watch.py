@@ -9,7 +9,7 @@ import pytest
 from tuning_jobs import OUTPUT, TRIALS, tuning_document
 from vertex_service import VertexService
 
-from vtrain.commands.trials import TrialWatch
+from vtrain.commands.tuning_trials import TrialWatch
 from vtrain.messages.codec import from_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.output.console import Console

@@ -160,7 +160,7 @@ def test_both_groups_stream_the_log_of_a_tuning_job(
     vertex.put(name, displayName="tune", state=state, endTime=ended, error={"code": 3, "message": "No."})
     with serve_logs() as logs:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", logs.url)
-        from vtrain.backends.vertex.backend import VertexBackend
+        from vtrain.backends.vertex.vertex_backend import VertexBackend
 
         monkeypatch.setattr(VertexBackend, "pace", Pace(fastest=0.01, slowest=0.02))
         logs.write("loss 0.5", job="7", timestamp="2026-01-01T00:00:30Z", severity="INFO")

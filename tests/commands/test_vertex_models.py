@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from vertex_service import VertexService
 
-from vtrain.messages.base import Query
 from vtrain.messages.model import Model, ModelContainerSpec, ModelTarget
+from vtrain.messages.structs import Query
 from vtrain.runtime.model_registry import ModelRegistry
 
 PARENT = "projects/demo/locations/us-central1"

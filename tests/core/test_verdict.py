@@ -14,8 +14,8 @@ from vtrain.core.verdict import (
     raise_verdict,
 )
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.structs import Status
 
 TRACEBACK = [
     "Traceback (most recent call last):",

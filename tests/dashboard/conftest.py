@@ -39,7 +39,7 @@ def serve() -> Any:
 @pytest.fixture
 def board(vtrain_home: Path, serve: Any) -> Iterator[Board]:
     """The dashboard over the jobs of this test."""
-    from vtrain.backends.base import CommandLine
+    from vtrain.backends.interface import CommandLine
     from vtrain.backends.registry import find_backend
     from vtrain.emulator.dashboard.dashboard_app import make_app
 

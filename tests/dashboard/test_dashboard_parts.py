@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from stored_jobs import add_job
 
-from vtrain.backends.base import CommandLine
+from vtrain.backends.interface import CommandLine
 from vtrain.backends.registry import find_backend
 from vtrain.emulator.dashboard import log_view
 from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES, routes
@@ -90,7 +90,7 @@ def test_a_browser_that_a_page_led_here_goes_on_by_a_page(vtrain_home: Path, ser
 
 ASK = """
 import asyncio, sys
-from vtrain.backends.base import CommandLine
+from vtrain.backends.interface import CommandLine
 from vtrain.backends.registry import find_backend
 from vtrain.emulator.dashboard.dashboard_app import make_app
 

@@ -12,7 +12,7 @@ import pytest
 def _swift(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("google.auth", reason="needs the extra vertex")
     from vtrain.backends.vertex import api, retries
-    from vtrain.backends.vertex.backend import VertexBackend
+    from vtrain.backends.vertex.vertex_backend import VertexBackend
     from vtrain.core.following import Pace
 
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)

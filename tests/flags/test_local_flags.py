@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.local import LocalFlags, debugger_of, simulated_preemption
+from vtrain.flags.local_options import LocalFlags, debugger_of, simulated_preemption
 from vtrain.runtime.debugging import Debugger
 
 

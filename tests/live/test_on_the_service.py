@@ -18,7 +18,6 @@ from live_place import Place
 from vtrain.backends import JobBackend, Plan
 from vtrain.errors import VtrainError
 from vtrain.messages import states
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -30,6 +29,7 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.log import LogQuery
+from vtrain.messages.structs import GcsDestination
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import CUSTOM_TASK
 from vtrain.messages.yaml_reader import load_yaml

@@ -9,8 +9,8 @@ import pytest
 
 from vtrain.core.verdict import DEBUG_INFO, ERROR_INFO
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.structs import Status
 from vtrain.output.card import show_end
 from vtrain.output.console import Console
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from vtrain.backends.programs import PREPARE, SUPERVISE
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
-from vtrain.runtime.launcher import Launcher, Log, Runtime
+from vtrain.runtime.launching import Launcher, Log, Runtime
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.runtime.supervision import base
 from vtrain.runtime.supervision.job_supervisor import JobSupervisor

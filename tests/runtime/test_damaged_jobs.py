@@ -14,14 +14,14 @@ import pytest
 from still_launcher import supervise
 
 from vtrain.backends import BackendSettings
-from vtrain.backends.docker.launcher import DockerLauncher
+from vtrain.backends.docker.docker_launcher import DockerLauncher
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.process.process_launcher import ProcessLauncher
 from vtrain.backends.programs import PREPARE, SUPERVISE
 from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
-from vtrain.runtime import verdict
+from vtrain.runtime import job_error
 from vtrain.runtime.folder import (
     UNREADABLE_EXIT,
     DamagedFileError,
@@ -414,14 +414,14 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str) -> None:
 
 def test_a_removed_folder_is_told_as_removed_and_names_no_log_that_is_gone(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "jobs" / "1")
-    gone = verdict.file_damaged(folder, folder.path / "spec.json")
+    gone = job_error.file_damaged(folder, folder.path / "spec.json")
     assert "was removed before the job had ended" in gone.message
     folder.path.mkdir(parents=True)
-    damaged = verdict.file_damaged(folder, folder.path / "spec.json")
+    damaged = job_error.file_damaged(folder, folder.path / "spec.json")
     assert "is damaged" in damaged.message and "log" not in damaged.details[0]["metadata"]
     folder.logs.mkdir()
     folder.log("service").touch()
-    told = verdict.file_damaged(folder, folder.path / "spec.json")
+    told = job_error.file_damaged(folder, folder.path / "spec.json")
     assert told.details[0]["metadata"]["log"] == str(folder.log("service"))
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
-from vtrain.messages.base import Query
 from vtrain.messages.model import Model, ModelTarget
+from vtrain.messages.structs import Query
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Store
 

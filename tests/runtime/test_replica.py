@@ -7,7 +7,6 @@ import json
 import msgspec
 import pytest
 
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJobSpec,
@@ -15,6 +14,7 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
+from vtrain.messages.structs import GcsDestination
 from vtrain.runtime.replica.vertex_view import (
     OUTPUT_FOLDERS,
     JobContext,

@@ -9,14 +9,13 @@ import pytest
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.docker.container import container_orders, with_docker_part
-from vtrain.backends.docker.plan import DockerPlanner
+from vtrain.backends.docker.docker_plan import DockerPlanner
 from vtrain.backends.local_plan import PLANNED_JOB_ID, planned_order
 from vtrain.backends.process.process_launcher import ProcessLauncher
 from vtrain.backends.process.process_plan import ProcessPlanner
 from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.errors import EngineError
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
@@ -25,10 +24,11 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
+from vtrain.messages.structs import GcsDestination
 from vtrain.runtime.debugging import Debugger
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, LentTerminal
-from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.launching import Runtime
 from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.runtime.replica.world import World
@@ -148,7 +148,7 @@ def test_what_is_shown_of_a_container_is_what_runs(tmp_path: Path, monkeypatch: 
     def no_engine() -> EngineAddress:
         raise EngineError("There is none.")
 
-    monkeypatch.setattr("vtrain.backends.docker.plan.find_local_engine", no_engine)
+    monkeypatch.setattr("vtrain.backends.docker.docker_plan.find_local_engine", no_engine)
     job, settings = planned(tmp_path)
     (shown,) = DockerPlanner(settings).view(job)
     engine = EngineAddress(host="unix:///nowhere", origin="a test")

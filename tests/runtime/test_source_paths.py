@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtrain.failure import Traceback, last_traceback
-from vtrain.runtime.verdict import in_source, sibling_hint
+from vtrain.runtime.job_error import in_source, sibling_hint
 
 TEXT = """\
 Traceback (most recent call last):

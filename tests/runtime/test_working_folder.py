@@ -17,7 +17,7 @@ from vtrain.packaging.archive import SNAPSHOT
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
-from vtrain.runtime.launcher import PrepareFailed
+from vtrain.runtime.launching import PrepareFailed
 from vtrain.runtime.working_folder import MOST_COUNTED, Remarks, fill, keep_files, remarks_on, tell
 
 TRAINER = {

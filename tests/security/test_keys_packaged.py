@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from vtrain.errors import PackagingError
+from vtrain.packaging.credential_files import check_archive, kind_of
 from vtrain.packaging.image_plan import plan_image
-from vtrain.packaging.keys import check_archive, kind_of
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 

@@ -22,7 +22,7 @@ from vtrain.output.yaml_writer import dump_yaml
 from vtrain.packaging.image_plan import _baked_secrets
 from vtrain.packaging.requirements import _named_url
 from vtrain.runtime.environments.installer import _CULPRITS
-from vtrain.runtime.verdict import _FRAME
+from vtrain.runtime.job_error import _FRAME
 
 pytestmark = pytest.mark.timeout(60)
 N = 200_000

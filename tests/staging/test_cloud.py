@@ -12,8 +12,8 @@ from storage_service import StorageEndpoint
 
 from vtrain.errors import StorageError
 from vtrain.staging import Staged
-from vtrain.staging.client import Settings
 from vtrain.staging.cloud import CloudBuckets
+from vtrain.staging.cloud_client import Settings
 
 FOLDER = "gs://stage/packages/0a1b2c"
 URI = f"{FOLDER}/trainer.tar.gz"

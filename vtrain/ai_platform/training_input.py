@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vtrain.messages.base import Duration, EncryptionSpec, EnumName, Int64, Message
+from vtrain.messages.structs import Duration, EncryptionSpec, EnumName, Int64, Message
 
 
 class AcceleratorConfig(Message, frozen=True):

@@ -29,7 +29,6 @@ from vtrain.ai_platform.training_input import (
     TrainingInput,
 )
 from vtrain.errors import ConfigError, FieldError
-from vtrain.messages.base import EncryptionSpec, GcsDestination
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -53,6 +52,7 @@ from vtrain.messages.hyperparameter_tuning_job import (
     StudySpec,
 )
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec as StudyParameter
+from vtrain.messages.structs import EncryptionSpec, GcsDestination
 from vtrain.messages.walk import snake_case
 
 ROLES = ("master", "worker", "parameter_server", "evaluator")

@@ -2,7 +2,7 @@
 
 `JobBackend` is for every backend. The other protocols are optional: vtrain looks whether the object has their
 methods, so that nothing has to be registered. A backend never waits. Waiting, following, formatting and exit
-codes are written once, above it. `vtrain.backends.base.Backend` opens a backend.
+codes are written once, above it. `vtrain.backends.interface.Backend` opens a backend.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import msgspec
 
 from vtrain.backends.replica_options import ReplicaOptions
-from vtrain.messages.base import Query as Query
 from vtrain.messages.log import LogPage, LogQuery
+from vtrain.messages.structs import Query as Query
 from vtrain.rooted import Root
 
 if TYPE_CHECKING:
-    from vtrain.messages.base import Operation
     from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
     from vtrain.messages.resources import Job
+    from vtrain.messages.structs import Operation
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.debugging import Debugger
     from vtrain.runtime.folder import ReplicaFolder

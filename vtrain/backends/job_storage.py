@@ -24,7 +24,7 @@ from vtrain.privacy import make_private
 from vtrain.program_output import reason_line
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder, read_struct, write_struct
-from vtrain.runtime.launcher import PrepareFailed
+from vtrain.runtime.launching import PrepareFailed
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.spawning import spawn_holding
 from vtrain.runtime.supervisor_process import program_environment

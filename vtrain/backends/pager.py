@@ -9,8 +9,8 @@ import msgspec
 
 from vtrain.backends import Page
 from vtrain.errors import ServiceError
-from vtrain.messages.base import Query
 from vtrain.messages.log import LogPage, LogQuery
+from vtrain.messages.structs import Query
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job

@@ -21,7 +21,7 @@ import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
 from vtrain.backends.registry import launcher_of
 from vtrain.runtime.environments.layers import ToolKilled
 from vtrain.runtime.folder import JobFolder, write_struct
-from vtrain.runtime.launcher import PREPARATION, Preparation, PrepareFailed
+from vtrain.runtime.launching import PREPARATION, Preparation, PrepareFailed
 from vtrain.special_files import MOST_FRAMES
 
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, HostedJob, JobBackend, RunningReplica
-from vtrain.backends.base import Backend, RuntimeBackend
+from vtrain.backends.interface import Backend, RuntimeBackend
 from vtrain.errors import ConfigError, UnavailableError, VtrainError
 from vtrain.messages.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from vtrain.runtime.launcher import Launcher
+    from vtrain.runtime.launching import Launcher
 
 ENTRY_POINTS = "vtrain.backends"
 BUILT_IN: dict[str, str] = {
@@ -168,7 +168,7 @@ def _load_plugin(entry: EntryPoint) -> Backend:
     if not isinstance(found, Backend):
         raise UnavailableError(
             f"The backend plug-in {entry.name!r} registers {entry.value}, which is no Backend.",
-            hint="Subclass vtrain.backends.base.Backend.",
+            hint="Subclass vtrain.backends.interface.Backend.",
         )
     if getattr(found, "name", "") != entry.name:
         raise UnavailableError(

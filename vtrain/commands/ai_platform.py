@@ -5,7 +5,7 @@ from __future__ import annotations
 from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, PackageFlags, SubmitFlags
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import ContainerFlags
-from vtrain.flags.local import RuntimeFlags
+from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import LOCAL_PACE, Query
-from vtrain.backends.base import RuntimeBackend
+from vtrain.backends.interface import RuntimeBackend
 from vtrain.backends.pager import all_jobs
 from vtrain.backends.programs import SUPERVISE
 from vtrain.command_log import is_repeated
@@ -27,11 +27,11 @@ from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
 from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft
-from vtrain.core.secrets import check_secrets
+from vtrain.core.secret_variables import check_secrets
 from vtrain.core.submission import Place
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import LocalFlags
+from vtrain.flags.local_options import LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,

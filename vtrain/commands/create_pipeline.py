@@ -10,7 +10,7 @@ from vtrain.commands.session import Target, find_target
 from vtrain.core.compose import Draft
 from vtrain.core.submission import Place
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import RuntimeFlags
+from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,

@@ -10,7 +10,7 @@ from vtrain.commands.kinds import TUNING_JOB
 from vtrain.commands.references import find_reference
 from vtrain.commands.session import Target, find_target, full_name
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import RuntimeFlags
+from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import InteractiveFlag, LocalFlags
+from vtrain.flags.local_options import InteractiveFlag, LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,
@@ -80,7 +80,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="environment",
-        handler="vtrain.commands.environment:environment",
+        handler="vtrain.commands.seen_environment:environment",
         summary="Print the environment and the command that a replica would have.",
         details="Nothing is run or created.",
         examples=(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends.base import Backend, CommandLine
 from vtrain.backends.health import Check, Finding, Health
+from vtrain.backends.interface import Backend, CommandLine
 from vtrain.backends.registry import LOCAL_CHOICE, every_backend, find_backend, is_choice, plugin_faults
 from vtrain.commands.session import open_console, service_access
 from vtrain.errors import UnavailableError

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan
-from vtrain.backends.base import CREDENTIALS_FLAG, RuntimeBackend, TrainerForm
 from vtrain.backends.image_order import ImageOrder, ImageWish
+from vtrain.backends.interface import CREDENTIALS_FLAG, RuntimeBackend, TrainerForm
 from vtrain.commands.session import Session, Target, check_current_folder
 from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
-from vtrain.core.secrets import with_callers_values
+from vtrain.core.secret_variables import with_callers_values
 from vtrain.core.submission import Place, Prepared, launch, prepare, would_make
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.containers import container_flags, replica_options
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
-from vtrain.flags.local import (
+from vtrain.flags.local_options import (
     AIP_DIRS_FLAG,
     DEBUGPY_FLAG,
     ENVIRONMENT_FLAG,

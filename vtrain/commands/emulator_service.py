@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from vtrain.backends.base import RuntimeBackend
+from vtrain.backends.interface import RuntimeBackend
 from vtrain.backends.registry import find_backend, is_choice
 from vtrain.commands.servers import (
     admission_of,

@@ -10,7 +10,7 @@ import msgspec
 from vtrain.commands.session import check_current_folder
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.job_options import ContainerFlags, EntryFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import InteractiveFlag, LocalFlags
+from vtrain.flags.local_options import InteractiveFlag, LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,

@@ -8,7 +8,7 @@ from typing import Any
 from vtrain import __version__, errors
 from vtrain.errors import UsageError
 from vtrain.flags.command import Invocation, common_flags
-from vtrain.flags.help_page import Page, Row, Section, common_page, shown
+from vtrain.flags.help_page import HelpPage, HelpRow, Section, common_page, shown
 from vtrain.flags.options import CommonFlags, HelpFlags
 from vtrain.output.writing import print_text
 
@@ -37,7 +37,7 @@ def show_version(common: CommonFlags) -> None:  # noqa: ARG001
     print_text(f"vtrain {__version__}")
 
 
-def manual(pages: list[Page]) -> str:
+def manual(pages: list[HelpPage]) -> str:
     """Return a manual page in roff: the first page, those of the commands below it, and what all share."""
     first, *others = pages
     title = first.title.replace(" ", "-")
@@ -50,11 +50,11 @@ def manual(pages: list[Page]) -> str:
     for page in others:
         lines += [f'.SS "{_escaped(page.title)}"', _bold(page.usage), *_paragraphs(page.texts), *_body(page)]
     lines += [".SH COMMON FLAGS", *_rows(common_page(common_flags()[0]).sections)]
-    codes = [Row(str(code), meaning) for code, meaning in sorted(_exit_codes().items())]
+    codes = [HelpRow(str(code), meaning) for code, meaning in sorted(_exit_codes().items())]
     return "\n".join([*lines, ".SH EXIT STATUS", *_rows([Section("", tuple(codes))])])
 
 
-def _pages(command: Any, context: Any) -> Iterator[Page]:
+def _pages(command: Any, context: Any) -> Iterator[HelpPage]:
     """The page of a command, and those of the commands below it."""
     yield command.page(context)
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
@@ -71,7 +71,7 @@ def _find(command: Any, context: Any, words: list[str]) -> tuple[Any, Any]:
     return _find(found, found.context_class(found, info_name=name, parent=context), rest)
 
 
-def _body(page: Page) -> Iterator[str]:
+def _body(page: HelpPage) -> Iterator[str]:
     for text, command in page.examples:
         yield from (
             ".PP",

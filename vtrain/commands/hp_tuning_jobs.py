@@ -5,7 +5,7 @@ from __future__ import annotations
 from vtrain.commands.kinds import TUNING_JOB, Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import ContainerFlags, TrainerFlags
-from vtrain.flags.local import RuntimeFlags
+from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,
@@ -69,7 +69,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="trials",
-        handler="vtrain.commands.trials:trials",
+        handler="vtrain.commands.tuning_trials:trials",
         summary="List the trials of a tuning job, the best first.",
         details="The best trial is marked with *. Where several metrics count, so is every trial that no "
         "other one beats.",
@@ -84,7 +84,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="report",
-        handler="vtrain.commands.trials:report",
+        handler="vtrain.commands.tuning_trials:report",
         summary="Write a page with the charts, the trials and the configuration of a tuning job.",
         details="The page is one HTML file, and needs no network.",
         examples=(("Write a page", "vtrain hp-tuning-jobs report 1234567890 --output=report.html"),),

@@ -13,7 +13,7 @@ from vtrain.commands.session import answer_to, check_current_folder, open_consol
 from vtrain.errors import ConfigError, StorageError
 from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags
 from vtrain.output.console import Console
-from vtrain.packaging.candidates import Candidate, find_candidates, named_candidate
+from vtrain.packaging.candidates import TrainerCandidate, find_candidates, named_candidate
 from vtrain.packaging.prebuilt import HOST, newest_image
 from vtrain.properties import property_flag
 from vtrain.pyproject import ProjectJob, nearest_pyproject, parse_pyproject, read_pyproject
@@ -78,7 +78,7 @@ def _answers(console: Console, folder: Path, *, asks: bool) -> ProjectJob:
     )
 
 
-def _first(console: Console, found: tuple[Candidate, ...]) -> Candidate:
+def _first(console: Console, found: tuple[TrainerCandidate, ...]) -> TrainerCandidate:
     if not found:
         raise ConfigError(
             "No file here looks like the start of a trainer.",
@@ -91,7 +91,7 @@ def _first(console: Console, found: tuple[Candidate, ...]) -> Candidate:
     return found[0]
 
 
-def _asked_entry(console: Console, folder: Path, found: tuple[Candidate, ...]) -> Candidate:
+def _asked_entry(console: Console, folder: Path, found: tuple[TrainerCandidate, ...]) -> TrainerCandidate:
     """The module or file that is typed; asked until it is in the folder."""
     if len(found) > 1:
         names = ", ".join(candidate.name for candidate in found[:MOST_SHOWN])

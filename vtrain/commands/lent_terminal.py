@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from vtrain.backends.base import INTERACTIVE_FLAG
+from vtrain.backends.interface import INTERACTIVE_FLAG
 from vtrain.errors import UsageError
 from vtrain.runtime.job_order import LentTerminal
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.backends.base import INTERACTIVE_FLAG
+from vtrain.backends.interface import INTERACTIVE_FLAG
 from vtrain.backends.programs import SUPERVISE
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.create import with_key
@@ -34,12 +34,12 @@ from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
 from vtrain.commands.session import LOCAL_RUN, Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
 from vtrain.core.compose import Draft, JobRequest, make_source
-from vtrain.core.secrets import check_secrets
+from vtrain.core.secret_variables import check_secrets
 from vtrain.core.submission import prepare
 from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import InteractiveFlag, LocalFlags
+from vtrain.flags.local_options import InteractiveFlag, LocalFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
 from vtrain.flags.project_job import job_line
 from vtrain.flags.request import with_key_of

@@ -12,7 +12,7 @@ from vtrain.flags.ai_platform_job import package_source
 from vtrain.flags.ai_platform_options import ClusterFlags, PackageFlags
 from vtrain.flags.grammar import join_items, whole_number
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import InteractiveFlag, LocalFlags, RuntimeFlags
+from vtrain.flags.local_options import InteractiveFlag, LocalFlags, RuntimeFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
 
 MACHINE = "machine-type=n1-standard-4"

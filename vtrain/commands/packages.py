@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vtrain.backends import BackendSettings
-from vtrain.backends.base import checked_access
 from vtrain.backends.image_order import ImageOrder, with_engine
+from vtrain.backends.interface import checked_access
 from vtrain.backends.registry import find_backend
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.entry import with_entry

@@ -9,7 +9,7 @@ from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
 COMMANDS = (
     CommandInfo(
         name="create",
-        handler="vtrain.commands.resources:create",
+        handler="vtrain.commands.slots:create",
         summary="Create a persistent resource.",
         details="The command does not wait until the machines are running; 'describe' prints their state.",
         examples=(
@@ -34,7 +34,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="list",
-        handler="vtrain.commands.resources:list_resources",
+        handler="vtrain.commands.slots:list_resources",
         summary="List persistent resources: as a table on a terminal, as YAML elsewhere.",
         details="Clusters of Ray are left out.",
         examples=(
@@ -49,7 +49,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="describe",
-        handler="vtrain.commands.resources:describe",
+        handler="vtrain.commands.slots:describe",
         summary="Print one persistent resource.",
         examples=(
             ("Print a resource as YAML", "vtrain persistent-resources describe team"),
@@ -63,7 +63,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="delete",
-        handler="vtrain.commands.resources:delete",
+        handler="vtrain.commands.slots:delete",
         summary="Delete a persistent resource.",
         details="On Vertex AI its jobs are cancelled. On this machine that needs --force.",
         examples=(("Delete a resource", "vtrain persistent-resources delete team --region=us-central1"),),
@@ -76,7 +76,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="reboot",
-        handler="vtrain.commands.resources:reboot",
+        handler="vtrain.commands.slots:reboot",
         summary="Restart the machines of a persistent resource. No job may be running on it.",
         examples=(("Restart the machines", "vtrain persistent-resources reboot team --region=us-central1"),),
         flags=(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from vtrain.atomic import scratch_folder
-from vtrain.backends.models import ServingOrder
+from vtrain.backends.model_interface import ServingOrder
 from vtrain.commands.registered_models import find_model
 from vtrain.commands.session import Session, Target
 from vtrain.core.compose import Images
@@ -19,7 +19,7 @@ from vtrain.flags.model_options import ModelNameFlag, PredictFlags
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.model import Model
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
-from vtrain.runtime.serving import contract
+from vtrain.runtime.serving import serving_contract
 from vtrain.runtime.serving.artifacts import foreign_part
 from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.sizes import size_in_words
@@ -120,18 +120,18 @@ def _images(model: Model) -> Images:
 
 def _ask(session: Session, order: ServingOrder, request: dict[str, Any]) -> list[Any]:
     """The predictions of a server that runs for this question alone."""
-    if len(json.dumps(request).encode()) > contract.LARGEST_REQUEST:
-        limit = size_in_words(contract.LARGEST_REQUEST)
+    if len(json.dumps(request).encode()) > serving_contract.LARGEST_REQUEST:
+        limit = size_in_words(serving_contract.LARGEST_REQUEST)
         session.console.warn(f"The request is larger than {limit}: Vertex AI would refuse it.")
-    route = contract.served(order.model, "")
+    route = serving_contract.served(order.model, "")
     settings = msgspec.structs.replace(session.settings, tell=session.console.tell)
     with session.backend.model_serving(settings).serve(order) as server:
         session.console.progress("Waiting for the model to load …")
-        seconds = contract.start_seconds(order.model)
-        contract.await_health(
+        seconds = serving_contract.start_seconds(order.model)
+        serving_contract.await_health(
             server.address, route.health_route, seconds, server.failure, session.console.progress
         )
-        predictions = contract.ask(server.address, route.predict_route, request)
+        predictions = serving_contract.ask(server.address, route.predict_route, request)
         if said := server.remarks():
             end = "\n" if "\n" in said else " "
             session.console.warn(f"The model's server wrote:{end}{said}")

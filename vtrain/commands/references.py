@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.backends.base import Backend, RuntimeBackend
+from vtrain.backends.interface import Backend, RuntimeBackend
 from vtrain.command_log import current_command
 from vtrain.commands.kinds import (
     ANY_JOB,

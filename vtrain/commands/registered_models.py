@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from vtrain.backends import Query
-from vtrain.backends.models import ModelRegistryBackend
+from vtrain.backends.model_interface import ModelRegistryBackend
 from vtrain.backends.pager import pages
 from vtrain.commands.jobs import query_all
 from vtrain.commands.kinds import MODEL
@@ -29,9 +29,9 @@ from vtrain.errors import ConfigError, ServiceError, UsageError
 from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import ModelCopyFlags, ModelNameFlag, ModelVersionFlag, UploadFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
-from vtrain.messages.base import Operation
 from vtrain.messages.model import ModelPage, ModelTarget
 from vtrain.messages.names import parse_name
+from vtrain.messages.structs import Operation
 from vtrain.retry import wait_until
 from vtrain.settings import find_region, user_path
 from vtrain.staging import file_uri

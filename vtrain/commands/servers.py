@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtrain.backends.base import Backend, CommandLine
+from vtrain.backends.interface import Backend, CommandLine
 from vtrain.backends.registry import LOCAL, find_backend
 from vtrain.commands.session import open_console
 from vtrain.errors import ConfigError, UnavailableError, UsageError

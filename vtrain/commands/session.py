@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.backends import BackendSettings, JobBackend, ResourceBackend, ServiceAccess
-from vtrain.backends.base import Backend, CommandLine, RuntimeBackend
+from vtrain.backends.interface import Backend, CommandLine, RuntimeBackend
 from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found
 from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.command_log import current_command
@@ -21,8 +21,8 @@ from vtrain.commands.references import find_reference
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
-from vtrain.messages.base import Resource
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT, parse_name, resolve_name
+from vtrain.messages.structs import Resource
 from vtrain.output.colours import dim
 from vtrain.output.console import VERBOSITIES, Console
 from vtrain.properties import property_flag, property_value, use_configuration
@@ -37,7 +37,7 @@ from vtrain.settings import (
 )
 
 if TYPE_CHECKING:
-    from vtrain.backends.models import ModelRegistryBackend
+    from vtrain.backends.model_interface import ModelRegistryBackend
     from vtrain.core.compose import Images
     from vtrain.runtime.job_order import TypedCommand
 

@@ -22,7 +22,7 @@ from vtrain.errors import ConfigError
 from vtrain.flags.ai_platform_job import LegacyRequest, read_request
 from vtrain.flags.ai_platform_options import LegacyJobFlag, PackageFlags, SubmitFlags
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local import RuntimeFlags
+from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,

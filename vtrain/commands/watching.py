@@ -52,7 +52,7 @@ from vtrain.runtime.replica.vertex_view import replica_ids
 
 if TYPE_CHECKING:
     from vtrain.commands.top import UsageLine
-    from vtrain.commands.trials import TrialWatch
+    from vtrain.commands.tuning_trials import TrialWatch
     from vtrain.messages.resources import Job
 
 
@@ -116,7 +116,7 @@ class JobWatcher:
 
     def _show_trials(self, job: HyperparameterTuningJob, text: str, *, more: bool) -> None:
         if self._trials is None:
-            from vtrain.commands.trials import TrialWatch
+            from vtrain.commands.tuning_trials import TrialWatch
 
             self._trials = TrialWatch(self.console)
         self._trials.show(job, text, more=more)

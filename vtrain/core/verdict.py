@@ -11,9 +11,9 @@ from vtrain.errors import JobCancelledError, JobFailedError, LocalRunError
 from vtrain.failure import hint as hint_for
 from vtrain.failure import meaning
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.secrets import is_made_here, masked_document
+from vtrain.messages.structs import Status
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job

@@ -25,7 +25,7 @@ from vtrain.flags.row import REQUIRED, FlagGroup, Row, flag_name, rows_of
 from vtrain.output.writing import print_text
 
 if TYPE_CHECKING:
-    from vtrain.flags.help_page import Page
+    from vtrain.flags.help_page import HelpPage
 
 Handler = Callable[..., None]
 
@@ -71,7 +71,7 @@ class FlagCommand(TyperCommand):
     info: CommandInfo
     allow_extra_args = True  # they are refused below, in words that help
 
-    def page(self, ctx: Any) -> Page:
+    def page(self, ctx: Any) -> HelpPage:
         """Return the help of the command."""
         from vtrain.flags.help_page import command_page
 

@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from vtrain.backends.base import CREDENTIALS_FLAG
+from vtrain.backends.interface import CREDENTIALS_FLAG
 from vtrain.backends.replica_options import PULL_POLICIES, ReplicaOptions, Ulimit
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes

@@ -80,7 +80,7 @@ def whole_number(text: str, what: str) -> int:
 
 def duration_seconds(text: str, flag: str) -> float:
     """Seconds in `90`, `90s`, `30m`, `2h`, `1h30m`, `7d`. Raises UsageError for anything else."""
-    from vtrain.messages.base import MOST_SECONDS  # the messages are not imported by every command
+    from vtrain.messages.structs import MOST_SECONDS  # the messages are not imported by every command
 
     parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)([a-z]?)", text)
     whole = "".join(number + unit for number, unit in parts) == text

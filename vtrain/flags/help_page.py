@@ -26,7 +26,7 @@ NARROW = 72
 COMMON_NOTE = "Common flags: --project, --format, --quiet, --verbosity, … ('vtrain help flags')"
 
 
-class Row(NamedTuple):
+class HelpRow(NamedTuple):
     """A flag, an argument or a command, and its text."""
 
     label: str
@@ -37,10 +37,10 @@ class Section(NamedTuple):
     """Rows below a heading."""
 
     heading: str
-    rows: tuple[Row, ...]
+    rows: tuple[HelpRow, ...]
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class HelpPage(msgspec.Struct, frozen=True, kw_only=True):
     """The help of one command or group, before it is laid out."""
 
     title: str
@@ -54,14 +54,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the sections list commands, which come first."""
 
 
-def command_page(info: CommandHelp, params: Sequence[Any], path: str) -> Page:
+def command_page(info: CommandHelp, params: Sequence[Any], path: str) -> HelpPage:
     """The page of one command; `path` is the command as it is typed."""
     arguments = [param for param in params if param.param_type_name == "argument"]
-    rows = tuple(Row(param.metavar, _sentence(param)) for param in arguments)
+    rows = tuple(HelpRow(param.metavar, _sentence(param)) for param in arguments)
     words = [path, *(param.metavar for param in arguments)]
     words += [_label(param) for param in params if _is_required(param, info)]
     words += ["[FLAGS]", *([f"[-- {info.remainder}]"] if info.takes_remainder else ())]
-    return Page(
+    return HelpPage(
         title=path,
         usage=" ".join(words),
         texts=tuple(filter(None, (info.summary, *info.details.split("\n\n")))),
@@ -78,10 +78,10 @@ def group_page(
     *,
     examples: tuple[tuple[str, str], ...] = (),
     notes: tuple[str, ...] = (),
-) -> Page:
+) -> HelpPage:
     """The page of a group; `commands` are names and summaries by their headings."""
-    sections = (Section(heading, tuple(starmap(Row, rows))) for heading, rows in commands.items())
-    return Page(
+    sections = (Section(heading, tuple(starmap(HelpRow, rows))) for heading, rows in commands.items())
+    return HelpPage(
         title=path,
         usage=f"{path} COMMAND [FLAGS]",
         texts=(text,),
@@ -92,11 +92,11 @@ def group_page(
     )
 
 
-def common_page(params: Sequence[Any]) -> Page:
+def common_page(params: Sequence[Any]) -> HelpPage:
     """The page of the flags that every command takes."""
-    rows = tuple(Row(_label(param), _sentence(param)) for param in params)
+    rows = tuple(HelpRow(_label(param), _sentence(param)) for param in params)
     text = "Every command takes these flags. They stand before the command's name or after it."
-    return Page(
+    return HelpPage(
         title="vtrain",
         usage="vtrain COMMAND [FLAGS]",
         texts=(text,),
@@ -104,7 +104,7 @@ def common_page(params: Sequence[Any]) -> Page:
     )
 
 
-def page_text(page: Page, *, width: int, bold: Callable[[str], str] = str) -> str:
+def page_text(page: HelpPage, *, width: int, bold: Callable[[str], str] = str) -> str:
     """The page in lines of at most `width` columns, where its words allow it; `bold` marks headings."""
     labels = [row.label for section in page.sections for row in section.rows]
     limit = LABEL_WIDTH if width >= NARROW else 4
@@ -123,7 +123,7 @@ def page_text(page: Page, *, width: int, bold: Callable[[str], str] = str) -> st
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def shown(page: Page) -> str:
+def shown(page: HelpPage) -> str:
     """The page as stdout takes it: as wide as the terminal, with its colours; plain through a pipe."""
     from vtrain.output.colours import Role, has_colours, paint
 
@@ -145,14 +145,14 @@ def _flag_sections(info: CommandHelp, params: Sequence[Any]) -> list[Section]:
     return [Section(heading, tuple(_rows(info, found[heading]))) for heading in ordered]
 
 
-def _rows(info: CommandHelp, params: Sequence[Any]) -> list[Row]:
+def _rows(info: CommandHelp, params: Sequence[Any]) -> list[HelpRow]:
     """One row for each flag; neighbours that share a text share a row."""
-    rows: list[Row] = []
+    rows: list[HelpRow] = []
     for param in sorted(params, key=lambda param: not _is_required(param, info)):
         required = " (required)" if _is_required(param, info) else ""
-        row = Row(_label(param), _sentence(param) + required)
+        row = HelpRow(_label(param), _sentence(param) + required)
         if rows and rows[-1].text == row.text:
-            row = Row(f"{rows.pop().label}, {row.label}", row.text)
+            row = HelpRow(f"{rows.pop().label}, {row.label}", row.text)
         rows.append(row)
     return rows
 
@@ -176,7 +176,7 @@ def _sentence(param: Any) -> str:
     return f"{param.help} (default: {default})" if tells else str(param.help)
 
 
-def _row_lines(row: Row, column: int, width: int) -> str:
+def _row_lines(row: HelpRow, column: int, width: int) -> str:
     text = _indented(row.text, width, column, column)
     if len(row.label) > column - 4:
         line = f"  {row.label}  {row.text}"

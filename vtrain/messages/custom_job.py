@@ -7,7 +7,7 @@ unknown names are accepted, as the service may know new ones.
 
 from typing import Annotated
 
-from vtrain.messages.base import (
+from vtrain.messages.structs import (
     Duration,
     EncryptionSpec,
     GcsDestination,

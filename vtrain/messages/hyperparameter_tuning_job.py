@@ -6,8 +6,8 @@ API knows, by their numbers.
 
 from typing import Annotated, ClassVar
 
-from vtrain.messages.base import Duration, EncryptionSpec, Int64, Message, Resource, Status, Value, enum
 from vtrain.messages.custom_job import CustomJobSpec, JobState
+from vtrain.messages.structs import Duration, EncryptionSpec, Int64, Message, Resource, Status, Value, enum
 
 GoalType = Annotated[str, enum("GOAL_TYPE_UNSPECIFIED MAXIMIZE MINIMIZE")]
 ScaleType = Annotated[

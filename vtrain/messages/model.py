@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from vtrain.messages.base import Duration, EncryptionSpec, Int64, Message, Resource, Value, enum
 from vtrain.messages.custom_job import EnvVar
+from vtrain.messages.structs import Duration, EncryptionSpec, Int64, Message, Resource, Value, enum
 
 ModelSourceType = Annotated[
     str,

@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from vtrain.messages.base import EncryptionSpec, Int64, Message, Resource, Status, enum
 from vtrain.messages.custom_job import DiskSpec, MachineSpec, PscInterfaceConfig
+from vtrain.messages.structs import EncryptionSpec, Int64, Message, Resource, Status, enum
 
 ResourceState = Annotated[
     str,

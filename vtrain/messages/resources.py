@@ -1,6 +1,5 @@
 """The collections of the API, and the message of each."""
 
-from vtrain.messages.base import Resource
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.model import Model
@@ -12,6 +11,7 @@ from vtrain.messages.names import (
     TRAINING_PIPELINES,
 )
 from vtrain.messages.persistent_resource import PersistentResource
+from vtrain.messages.structs import Resource
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import task_of
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import FieldError
-from vtrain.messages.base import MOST_SECONDS
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
@@ -24,6 +23,7 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.structs import MOST_SECONDS
 from vtrain.messages.walk import fields, walk
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from vtrain.messages.base import Resource
 from vtrain.messages.names import LOCAL_PROJECT
+from vtrain.messages.structs import Resource
 
 MASK = "***"
 SHORTEST_SOUGHT = 6

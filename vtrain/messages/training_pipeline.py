@@ -5,8 +5,8 @@ Task inputs and task metadata stay free documents.
 
 from typing import Annotated
 
-from vtrain.messages.base import EncryptionSpec, GcsDestination, Message, Resource, Status, Value, enum
 from vtrain.messages.model import Model
+from vtrain.messages.structs import EncryptionSpec, GcsDestination, Message, Resource, Status, Value, enum
 
 PipelineState = Annotated[
     str,

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import FieldError
-from vtrain.messages.base import EnumNames
+from vtrain.messages.structs import EnumNames
 
 _DOCUMENTS = (msgspec.Struct, Mapping)
 _NO_ENUM = EnumNames({}, is_open=True)

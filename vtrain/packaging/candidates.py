@@ -25,7 +25,7 @@ _GUARD = re.compile(r"^if __name__ == ['\"]__main__['\"]", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class TrainerCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """A module, or a script, in a folder below the project's (empty: the project's own).
 
     `imports` are the first names of what it imports.
@@ -42,7 +42,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return self.module or self.script
 
 
-def find_candidates(folder: Path) -> tuple[Candidate, ...]:
+def find_candidates(folder: Path) -> tuple[TrainerCandidate, ...]:
     """The candidates below a folder, from its first files and levels: it may hold far more than a project."""
     found = []
     for file in _files(folder):
@@ -53,7 +53,7 @@ def find_candidates(folder: Path) -> tuple[Candidate, ...]:
     return tuple(candidate for _, candidate in sorted(found, key=lambda item: item[0]))
 
 
-def named_candidate(folder: Path, name: str) -> Candidate | None:
+def named_candidate(folder: Path, name: str) -> TrainerCandidate | None:
     """The candidate that a user names as a file or a module; None where it is not in the folder."""
     path = name.replace(".", "/")
     modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__main__.py")]
@@ -66,7 +66,7 @@ def named_candidate(folder: Path, name: str) -> Candidate | None:
     return None
 
 
-def candidate_of(folder: Path, file: PurePosixPath, text: str) -> Candidate:
+def candidate_of(folder: Path, file: PurePosixPath, text: str) -> TrainerCandidate:
     """A module where the file belongs to a package, or imports from its own folder; else a script."""
     imports = frozenset(_IMPORT.findall(text))
     inside = file.relative_to("src") if file.parts[0] == "src" else file
@@ -75,16 +75,16 @@ def candidate_of(folder: Path, file: PurePosixPath, text: str) -> Candidate:
     )
     named = all(part.isidentifier() for part in inside.with_suffix("").parts)  # as in an import statement
     if file.suffix != ".py" or not (package and named):
-        return Candidate(script=str(file), imports=imports)
+        return TrainerCandidate(script=str(file), imports=imports)
     return _as_module(folder, file, text)
 
 
-def _as_module(folder: Path, file: PurePosixPath, text: str) -> Candidate:
+def _as_module(folder: Path, file: PurePosixPath, text: str) -> TrainerCandidate:
     below_src = file.parts[0] == "src" and len(file.parts) > 1
     parts = (file.relative_to("src") if below_src else file).with_suffix("").parts
     module = ".".join(parts[:-1] if parts[-1] == "__main__" else parts)
     path = "src" if below_src and read_project(folder) is None else ""
-    return Candidate(module=module, path=path, imports=frozenset(_IMPORT.findall(text)))
+    return TrainerCandidate(module=module, path=path, imports=frozenset(_IMPORT.findall(text)))
 
 
 def _files(folder: Path) -> Iterator[PurePosixPath]:

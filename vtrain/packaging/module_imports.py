@@ -162,7 +162,7 @@ class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(name for item in self.imports for name in item.names)
 
 
-class _Walk:
+class _ImportWalk:
     """The files that imports lead to, each read once: first along imports that run for certain."""
 
     # In this order the limit of MOST_SOURCE leaves out what matters least.
@@ -217,7 +217,7 @@ def reached_imports(
     if not entry.endswith(".py"):
         return ()
     first = [*(modules.files_of(python_module) if python_module else ()), entry]
-    return tuple(_Walk(modules, read, entry).imports(first))
+    return tuple(_ImportWalk(modules, read, entry).imports(first))
 
 
 def parse(source: bytes | str) -> ast.Module:

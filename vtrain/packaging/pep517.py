@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
+from vtrain.packaging.credential_files import HINT, credentials_kind
 from vtrain.packaging.direct import Member, copy_unchanged, write_archive
-from vtrain.packaging.keys import HINT, credentials_kind
 from vtrain.packaging.module_imports import LARGEST_SOURCE
 from vtrain.packaging.project import Project, tool_versions, version_variables
 from vtrain.packaging.sdist_plan import SdistPlan

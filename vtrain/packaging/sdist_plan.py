@@ -15,10 +15,10 @@ import msgspec
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.archive import SNAPSHOT, metadata_name
+from vtrain.packaging.credential_files import check_archive
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.inline_metadata import has_inline_metadata
-from vtrain.packaging.keys import check_archive
 from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.module_imports import TrainerImports
 from vtrain.packaging.project import Project, read_project, tool_versions

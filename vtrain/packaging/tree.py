@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from vtrain.errors import PackagingError
+from vtrain.packaging.credential_files import credentials_kind
 from vtrain.packaging.ignore_files import Belonging, IgnoreRules, RuleSet
-from vtrain.packaging.keys import credentials_kind
 from vtrain.packaging.source import printable
 
 
@@ -27,7 +27,7 @@ def belonging_files(
     hold there too. `excluded` are folders of vtrain itself that may lie inside. `rules` are those of the
     folder's ignore file, unless others are given.
     """
-    walk = _Walk(folder, rules or IgnoreRules(folder, excluded=excluded), extra_dirs)
+    walk = _TreeWalk(folder, rules or IgnoreRules(folder, excluded=excluded), extra_dirs)
     try:
         walk.visit("", walk.rules.rule_sets)
         for extra in extra_dirs:
@@ -44,7 +44,7 @@ def belonging_files(
     )
 
 
-class _Walk:
+class _TreeWalk:
     def __init__(self, folder: Path, rules: IgnoreRules, extra_dirs: tuple[str, ...]) -> None:
         self.folder = folder
         self.top = os.path.realpath(folder)

@@ -102,7 +102,7 @@ def _bury(store: Store, record: Record, folder: JobFolder) -> None:
 
     The jobs that it runs are asked to end: nobody else looks after them.
     """
-    from vtrain.runtime import verdict
+    from vtrain.runtime import job_error
 
     record = store.get(record.name)
     if states.has_ended(record.state):
@@ -110,9 +110,9 @@ def _bury(store: Store, record: Record, folder: JobFolder) -> None:
     for child in store.children(record.name):
         store.request(child, "cancel")
     if (home := folder.other_home) is not None:
-        error = verdict.home_moved(folder, home)
+        error = job_error.home_moved(folder, home)
     else:
-        error = verdict.file_damaged(folder, folder.path / "spec.json")
+        error = job_error.file_damaged(folder, folder.path / "spec.json")
     now = timestamp()
     document = _known_document(record, folder) | {
         "state": states.state_in(record.collection, states.FAILED),

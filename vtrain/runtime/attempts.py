@@ -26,7 +26,7 @@ from vtrain.runtime.folder import (
     write_struct,
 )
 from vtrain.runtime.history import History, Preempted, read_history, write_history
-from vtrain.runtime.launcher import Launcher
+from vtrain.runtime.launching import Launcher
 from vtrain.runtime.recovery import Action, Cause, Restart, action_after, cause_of
 from vtrain.runtime.working_folder import fill
 

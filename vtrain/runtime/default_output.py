@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.structs import GcsDestination
 from vtrain.rooted import Root
 from vtrain.staging import LocalBuckets, join_uri
 

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
-from vtrain.messages.base import EncryptionSpec, Operation, Query
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.model import Model, ModelPage, ModelSourceInfo, ModelTarget, OriginalModelInfo
 from vtrain.messages.names import LOCAL_PROJECT, MODELS, ResourceName, require_name
+from vtrain.messages.structs import EncryptionSpec, Operation, Query
 from vtrain.runtime.database import has_store
 from vtrain.runtime.serving.artifacts import artifact_folder, check_artifacts, files_of
 from vtrain.runtime.store import Store

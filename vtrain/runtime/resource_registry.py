@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, FieldError, NotFoundError
-from vtrain.messages.base import Operation, Query
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJobSpec, DiskSpec, MachineSpec, WorkerPoolSpec
 from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePage, ResourcePool
 from vtrain.messages.rules import check_resource_pools
+from vtrain.messages.structs import Operation, Query
 from vtrain.retry import wait_until
 from vtrain.runtime.adoption import Start
 from vtrain.runtime.capacity.leases import Claim

@@ -23,7 +23,7 @@ from vtrain.packaging.source import printable
 from vtrain.privacy import make_private
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, read_struct, write_struct
 from vtrain.runtime.home import Home
-from vtrain.runtime.launcher import PrepareFailed
+from vtrain.runtime.launching import PrepareFailed
 
 BYTECODE = "__pycache__"
 MOST_COUNTED = 1000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.buckets import Show, Staged
-from vtrain.staging.client import Settings, SimpleUploader, open_client, refused, storage_credentials
+from vtrain.staging.cloud_client import Settings, SimpleUploader, open_client, refused, storage_credentials
 from vtrain.staging.transfer import Sender, Upload, is_same, without_repetition
 from vtrain.staging.uris import split_object, split_uri
 

@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.errors import StorageError
 from vtrain.staging.buckets import Show, Staged
-from vtrain.staging.client import CONTENT_TYPE, MEBIBYTE, Mend, Settings, SimpleUploader, refused
+from vtrain.staging.cloud_client import CONTENT_TYPE, MEBIBYTE, Mend, Settings, SimpleUploader, refused
 from vtrain.staging.thread_pool import ThreadPool
 from vtrain.staging.uris import split_object
 

@@ -24,11 +24,11 @@ import pytest
 from vtrain.backends import JobBackend, Query
 from vtrain.errors import ConflictError, NotFoundError, VtrainError
 from vtrain.messages import states
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, Scheduling, WorkerPoolSpec
 from vtrain.messages.log import LogEntry, LogQuery
 from vtrain.messages.names import parse_name
 from vtrain.messages.resources import Job
+from vtrain.messages.structs import GcsDestination
 from vtrain.testing.script import Script, script_job
 
 PATIENCE_SECONDS = 90.0

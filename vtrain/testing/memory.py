@@ -13,12 +13,12 @@ import msgspec
 from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query, Replica
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, UnavailableError
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, DEFAULT_REGION, LOCAL_PROJECT, ResourceName
 from vtrain.messages.resources import Job
 from vtrain.messages.rules import check_job
+from vtrain.messages.structs import Status
 from vtrain.runtime.folder import ReplicaExit
 from vtrain.runtime.recovery import Action, Restart, action_after, cause_of
 from vtrain.runtime.replica.vertex_view import JobContext, replica_argv, replica_environment, replica_ids

@@ -11,7 +11,7 @@ from vertex_jobs import settings_at
 from vertex_service import VertexService, serve_vertex
 
 from vtrain.backends.vertex import api, retries
-from vtrain.backends.vertex.backend import VertexBackend, open_vertex
+from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 
 if find_spec("google") is None or find_spec("google.auth") is None or find_spec("starlette") is None:
     collect_ignore_glob = ["test_*.py"]  # they need the extras vertex and emulator

@@ -26,9 +26,9 @@ from google.auth.credentials import AnonymousCredentials
 from vtrain import http_session
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import retries
-from vtrain.backends.vertex.backend import open_vertex
 from vtrain.backends.vertex.credentials import find_credentials, refused_credentials
-from vtrain.backends.vertex.session import make_session
+from vtrain.backends.vertex.service_session import make_session
+from vtrain.backends.vertex.vertex_backend import open_vertex
 from vtrain.errors import CredentialsError, ServiceAwayError
 
 USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "r"}
@@ -273,7 +273,7 @@ import google.auth.transport.requests
 from vtrain import http_session
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import retries
-from vtrain.backends.vertex.backend import open_vertex
+from vtrain.backends.vertex.vertex_backend import open_vertex
 from vtrain.backends.vertex.credentials import find_credentials
 credentials = find_credentials(ServiceAccess())
 credentials.refresh(google.auth.transport.requests.Request())

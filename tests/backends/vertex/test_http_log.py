@@ -13,8 +13,8 @@ from vertex_jobs import CUSTOM_JOB, PARENT, settings_at
 from vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
-from vtrain.backends.vertex.backend import open_vertex
-from vtrain.backends.vertex.session import make_session, request_lines, response_lines
+from vtrain.backends.vertex.service_session import make_session, request_lines, response_lines
+from vtrain.backends.vertex.vertex_backend import open_vertex
 
 SECRET = "s3cret-of-the-test"
 HEADERS = (

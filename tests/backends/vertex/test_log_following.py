@@ -13,9 +13,9 @@ from logging_service import DROP, LoggingService, serve_logs
 from vertex_service import VertexService
 
 from vtrain.backends import Pace
-from vtrain.backends.vertex import log_reader
-from vtrain.backends.vertex.backend import VertexBackend
-from vtrain.backends.vertex.log_reader import Timing
+from vtrain.backends.vertex import cloud_log
+from vtrain.backends.vertex.cloud_log import Timing
+from vtrain.backends.vertex.vertex_backend import VertexBackend
 from vtrain.core.following import Follow, follow
 from vtrain.core.verdict import raise_verdict
 from vtrain.errors import JobFailedError, VtrainError
@@ -28,7 +28,7 @@ NAME = "projects/demo/locations/us-central1/customJobs/1"
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggingService]:
     quick = Timing(hold_back=0.3, first_retry=0.05, longest_retry=0.1, quota_retry=0.1, end_patience=0.5)
-    monkeypatch.setattr(log_reader, "TIMING", quick)
+    monkeypatch.setattr(cloud_log, "TIMING", quick)
     with serve_logs() as service:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", service.url)
         yield service

@@ -14,9 +14,9 @@ from logging_service import DROP, LoggingService, serve_logs
 pytest.importorskip("google.auth")
 
 from vtrain.backends import ServiceAccess
-from vtrain.backends.vertex import log_reader
+from vtrain.backends.vertex import cloud_log as log_reader
+from vtrain.backends.vertex.cloud_log import CloudLog, Timing
 from vtrain.backends.vertex.log_entries import REMEMBERED, ServiceEntry, nanoseconds, read_entry
-from vtrain.backends.vertex.log_reader import CloudLog, Timing
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery

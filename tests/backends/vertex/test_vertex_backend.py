@@ -11,13 +11,13 @@ from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, PIPELINE, SPEC, TUNING_JOB,
 from vertex_service import VertexService
 
 from vtrain.backends import Query, ServiceAccess
-from vtrain.backends.vertex.backend import VertexBackend, laid_over, open_vertex
+from vtrain.backends.vertex.vertex_backend import VertexBackend, laid_over, open_vertex
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, ServiceError
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, MachineSpec, Scheduling, WorkerPoolSpec
 from vtrain.messages.resources import Job, collection_of
 from vtrain.messages.states import job_state
+from vtrain.messages.structs import GcsDestination
 
 JOBS = [pytest.param(job, id=collection_of(job)) for job in (CUSTOM_JOB, TUNING_JOB, PIPELINE)]
 

@@ -17,7 +17,7 @@ from vertex_service import Request, VertexService
 
 from vtrain.backends import Query
 from vtrain.backends.vertex.api import NOUNS
-from vtrain.backends.vertex.backend import VertexBackend
+from vtrain.backends.vertex.vertex_backend import VertexBackend
 from vtrain.backends.vertex.vertex_plan import library_has_fields
 from vtrain.errors import UnavailableError
 from vtrain.messages.codec import to_document

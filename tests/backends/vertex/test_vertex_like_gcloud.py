@@ -12,7 +12,7 @@ from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT
 from vertex_service import VertexService
 
 from vtrain.backends import Query
-from vtrain.backends.vertex.backend import VertexBackend
+from vtrain.backends.vertex.vertex_backend import VertexBackend
 
 JOB = f"{PARENT}/customJobs/1"
 RESOURCE = f"{PARENT}/persistentResources/p"

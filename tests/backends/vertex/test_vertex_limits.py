@@ -18,9 +18,9 @@ from vtrain import http_limits
 from vtrain.backends import Query, ServiceAccess
 from vtrain.backends import pager as listing
 from vtrain.backends.pager import pages
-from vtrain.backends.vertex import api, log_reader
-from vtrain.backends.vertex.backend import VertexBackend, open_vertex
-from vtrain.backends.vertex.log_reader import CloudLog, Timing
+from vtrain.backends.vertex import api, cloud_log
+from vtrain.backends.vertex.cloud_log import CloudLog, Timing
+from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 from vtrain.errors import ServiceAwayError, ServiceError, UnusableAnswerError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -129,7 +129,7 @@ ENDED = CustomJob(name=NAME, state=states.SUCCEEDED, end_time="2026-01-03T10:00:
 @pytest.fixture
 def cloud_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggingService]:
     quick = Timing(first_retry=0.01, longest_retry=0.01, end_patience=0.5)
-    monkeypatch.setattr(log_reader, "TIMING", quick)
+    monkeypatch.setattr(cloud_log, "TIMING", quick)
     monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
     with serve_logs() as service:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", service.url)
@@ -154,7 +154,7 @@ def test_a_log_whose_pages_repeat_ends(
     cloud_logging: LoggingService, monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     """The same token for ever, and ever new ones."""
-    monkeypatch.setattr(log_reader, "MOST_PAGES", 5)
+    monkeypatch.setattr(cloud_log, "MOST_PAGES", 5)
     numbers = count()
     page = lambda _: {"nextPageToken": token or f"token-{next(numbers)}"}  # noqa: E731
     monkeypatch.setattr(cloud_logging, "answer", page)
@@ -162,7 +162,7 @@ def test_a_log_whose_pages_repeat_ends(
 
 
 def test_a_log_that_drips_ends(cloud_logging: LoggingService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_reader, "CALL_SECONDS", (0.1, 0.1))
+    monkeypatch.setattr(cloud_log, "CALL_SECONDS", (0.1, 0.1))
     with answering(*BODY) as address:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", f"http://{address}/")
         told = read_to_the_end()

@@ -11,7 +11,7 @@ from vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import retries
-from vtrain.backends.vertex.backend import VertexBackend, open_vertex
+from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 from vtrain.errors import (
     ConfigError,
     ConflictError,

@@ -19,8 +19,8 @@ from vertex_service import VertexService
 
 from vtrain.backends import Query
 from vtrain.backends.vertex import api, retries
-from vtrain.backends.vertex.backend import VertexBackend, open_vertex
 from vtrain.backends.vertex.retries import covers
+from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 from vtrain.errors import (
     ConflictError,
     InterruptedByUser,

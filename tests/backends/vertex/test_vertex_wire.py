@@ -10,7 +10,7 @@ from vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex.api import service_endpoint
-from vtrain.backends.vertex.backend import VertexBackend, open_vertex
+from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 
 
 def test_enums_are_asked_for_by_name(vertex: VertexService, backend: VertexBackend) -> None:

@@ -13,7 +13,7 @@ import pytest
 from vtrain.errors import ConfigError, ServiceError
 from vtrain.messages.codec import read_message
 from vtrain.messages.model import Model
-from vtrain.runtime.serving.contract import ask, await_health, last_words, served, start_seconds
+from vtrain.runtime.serving.serving_contract import ask, await_health, last_words, served, start_seconds
 
 Answer = tuple[int, bytes]
 Serve = Callable[..., int]
@@ -106,7 +106,7 @@ def silent(_text: str) -> None:
 
 
 def test_a_long_wait_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vtrain.runtime.serving.contract.TELL_SECONDS", 0.0)
+    monkeypatch.setattr("vtrain.runtime.serving.serving_contract.TELL_SECONDS", 0.0)
     told: list[str] = []
     await_health(serve((503, b""), (404, b""), (200, b"")), "/health", 60, lambda: "", told.append)
     assert [text.partition("GET ")[2] for text in told] == [
@@ -158,7 +158,7 @@ def test_a_server_that_is_gone_is_told(serve: Serve) -> None:
 
 
 def test_an_answer_without_end_is_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vtrain.runtime.serving.contract.LARGEST_ANSWER", 10)
+    monkeypatch.setattr("vtrain.runtime.serving.serving_contract.LARGEST_ANSWER", 10)
     large = json.dumps({"predictions": list(range(100))}).encode()
     with pytest.raises(ServiceError, match="larger than"):
         ask(serve((200, large)), "/", {"instances": [1]})

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtrain.backends.base import (
+from vtrain.backends.interface import (
     ENVIRONMENT_FLAGS,
     INTERACTIVE_FLAG,
     PYTHON_FLAG,
@@ -18,13 +18,13 @@ from vtrain.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
     from vtrain.backends import BackendSettings, RunningReplica
-    from vtrain.backends.base import CommandLine
     from vtrain.backends.health import Check
+    from vtrain.backends.interface import CommandLine
     from vtrain.backends.local_plan import Planner
-    from vtrain.backends.models import ModelServing
+    from vtrain.backends.model_interface import ModelServing
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.gc.candidate import Candidate, Search, Usage
-    from vtrain.runtime.launcher import Launcher
+    from vtrain.runtime.launching import Launcher
 
 
 class Docker(RuntimeBackend):
@@ -36,13 +36,13 @@ class Docker(RuntimeBackend):
 
     def planner(self, settings: BackendSettings) -> Planner:
         """The planner of jobs that run in containers."""
-        from vtrain.backends.docker.plan import DockerPlanner
+        from vtrain.backends.docker.docker_plan import DockerPlanner
 
         return DockerPlanner(settings)
 
     def launcher(self) -> Launcher:
         """The launcher, which starts and stops containers."""
-        from vtrain.backends.docker.launcher import DockerLauncher
+        from vtrain.backends.docker.docker_launcher import DockerLauncher
 
         return DockerLauncher()
 

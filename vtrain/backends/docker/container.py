@@ -27,7 +27,7 @@ from vtrain.rooted import Root
 from vtrain.runtime.debugging import Debugger
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.job_order import JobOrder, LentTerminal
-from vtrain.runtime.launcher import PrepareFailed, Runtime
+from vtrain.runtime.launching import PrepareFailed, Runtime
 from vtrain.runtime.machines import HostResources, Limits, limits
 from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
 from vtrain.runtime.replica.vertex_view import (

@@ -13,7 +13,7 @@ from vtrain.backends import BackendSettings
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, bind
 from vtrain.backends.docker.job_engine import server_hosts
 from vtrain.backends.job_storage import missing_module, stop_serving, storage_variables
-from vtrain.backends.models import ServingOrder
+from vtrain.backends.model_interface import ServingOrder
 from vtrain.containers.discovery import find_local_engine
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.image_names import check_image_name
@@ -25,9 +25,9 @@ from vtrain.messages.model import ModelContainerSpec
 from vtrain.privacy import home_label
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.foreground import signals_later
-from vtrain.runtime.launcher import PrepareFailed
-from vtrain.runtime.serving.contract import Served, last_words, served
+from vtrain.runtime.launching import PrepareFailed
 from vtrain.runtime.serving.prediction_images import prediction_image
+from vtrain.runtime.serving.serving_contract import Served, last_words, served
 from vtrain.staging import split_uri
 
 MODEL_FOLDER = "/model"

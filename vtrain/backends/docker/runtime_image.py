@@ -36,7 +36,7 @@ from vtrain.runtime.environments.environment import needs_build
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.launching import Runtime
 
 LAYOUT = 3
 """Part of each image's name: a change keeps the images made before from being used."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from vtrain.backends.base import INTERACTIVE_FLAG, RuntimeBackend
+from vtrain.backends.interface import INTERACTIVE_FLAG, RuntimeBackend
 
 if TYPE_CHECKING:
     from vtrain.backends import BackendSettings, RunningReplica
-    from vtrain.backends.base import CommandLine
     from vtrain.backends.health import Check
+    from vtrain.backends.interface import CommandLine
     from vtrain.backends.local_plan import Planner
-    from vtrain.backends.models import ModelServing
+    from vtrain.backends.model_interface import ModelServing
     from vtrain.runtime.folder import ReplicaFolder
-    from vtrain.runtime.launcher import Launcher
+    from vtrain.runtime.launching import Launcher
 
 
 class Process(RuntimeBackend):

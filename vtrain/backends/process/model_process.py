@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vtrain.backends import BackendSettings
-from vtrain.backends.models import ServingOrder
+from vtrain.backends.model_interface import ServingOrder
 from vtrain.errors import ConfigError
 from vtrain.packaging.direct import Member, write_direct
 from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.inheritance import inherited_environment
 from vtrain.runtime.serving import payload
-from vtrain.runtime.serving.contract import last_words, listen_at, served
 from vtrain.runtime.serving.payload.model_server import FILES
 from vtrain.runtime.serving.prediction_images import PredictionImage, prediction_image
+from vtrain.runtime.serving.serving_contract import last_words, listen_at, served
 
 PACKAGE = "vtrain_model_server"
 STOP_SECONDS = 10.0

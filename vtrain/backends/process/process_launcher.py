@@ -32,7 +32,7 @@ from vtrain.runtime.environments.environment import (
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
-from vtrain.runtime.launcher import Log, Runtime, preparing
+from vtrain.runtime.launching import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
 from vtrain.runtime.process.process_tree import Process, identify, is_alive, signal_all

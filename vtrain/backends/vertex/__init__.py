@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vtrain.backends.base import CREDENTIALS_FLAG, Backend, TrainerForm
+from vtrain.backends.interface import CREDENTIALS_FLAG, Backend, TrainerForm
 
 if TYPE_CHECKING:
     from vtrain.backends import BackendSettings, JobBackend
-    from vtrain.backends.base import CommandLine
     from vtrain.backends.health import Check
-    from vtrain.backends.models import ModelRegistryBackend
+    from vtrain.backends.interface import CommandLine
+    from vtrain.backends.model_interface import ModelRegistryBackend
     from vtrain.messages.names import ResourceName
     from vtrain.staging.cloud import CloudBuckets
 
@@ -34,14 +34,14 @@ class Vertex(Backend):
 
     def open(self, settings: BackendSettings) -> JobBackend:
         """The service. Raises UnavailableError where the extra is not installed."""
-        from vtrain.backends.vertex.backend import open_vertex
+        from vtrain.backends.vertex.vertex_backend import open_vertex
 
         return open_vertex(settings)
 
     def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
         """The registry of the service. Raises UnavailableError where the extra is not installed."""
-        from vtrain.backends.vertex.backend import check_installed
-        from vtrain.backends.vertex.models import VertexModels
+        from vtrain.backends.vertex.vertex_backend import check_installed
+        from vtrain.backends.vertex.vertex_models import VertexModels
 
         check_installed()
         return VertexModels(settings, self.buckets(settings))

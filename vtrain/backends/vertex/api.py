@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vtrain.backends import ServiceAccess, Tell
-from vtrain.backends.vertex.refusals import (
+from vtrain.backends.vertex.retries import SAFE, Document, ServiceSearch, create_once, repeat
+from vtrain.backends.vertex.service_refusals import (
     NOTHING_DONE,
     CallFailed,
     Trouble,
@@ -25,7 +26,6 @@ from vtrain.backends.vertex.refusals import (
     shortened,
     unanswered,
 )
-from vtrain.backends.vertex.retries import SAFE, Document, ServiceSearch, create_once, repeat
 from vtrain.errors import (
     ConfigError,
     InterruptedByUser,
@@ -104,7 +104,7 @@ class VertexApi:
 
     @cached_property
     def _session(self) -> AuthorizedSession:
-        from vtrain.backends.vertex.session import make_session
+        from vtrain.backends.vertex.service_session import make_session
 
         return make_session(self._access)
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain import times
-from vtrain.backends.vertex.refusals import CallFailed, Trouble
+from vtrain.backends.vertex.service_refusals import CallFailed, Trouble
 from vtrain.errors import UnusableAnswerError
 from vtrain.retry import growing, retry
 

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from vtrain.backends import BackendSettings
-from vtrain.backends.base import Backend
+from vtrain.backends.interface import Backend
 from vtrain.emulator.dashboard.handlers import Dashboard, Query
 from vtrain.emulator.dashboard.pages import Pages
 from vtrain.emulator.dashboard.reader import JobReader

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage
-from vtrain.backends.base import Backend
+from vtrain.backends.interface import Backend
 from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import open_found, running_replicas
 from vtrain.errors import ConfigError, NotFoundError, VtrainError

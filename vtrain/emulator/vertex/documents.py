@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
-from vtrain.messages.base import Resource
 from vtrain.messages.codec import read_message
 from vtrain.messages.resources import RESOURCES
+from vtrain.messages.structs import Resource
 from vtrain.messages.walk import Field, camel_case, joined, mapped, snake_case
 
 M = TypeVar("M", bound=msgspec.Struct)

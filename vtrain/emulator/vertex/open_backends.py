@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.backends import BackendSettings, JobBackend, ResourceBackend
-from vtrain.backends.models import ModelEditingBackend, ModelRegistryBackend
+from vtrain.backends.model_interface import ModelEditingBackend, ModelRegistryBackend
 from vtrain.backends.registry import choose_for, find_backend, open_found
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.messages.custom_job import PythonPackageSpec

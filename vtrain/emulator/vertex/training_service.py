@@ -24,7 +24,6 @@ from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
-from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.model import Model, ModelTarget
@@ -38,6 +37,7 @@ from vtrain.messages.names import (
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.states import has_ended
+from vtrain.messages.structs import Operation
 from vtrain.messages.walk import snake_case
 from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store

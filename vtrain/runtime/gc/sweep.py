@@ -32,13 +32,13 @@ from vtrain.runtime.gc.candidate import (
     remove_path,
     withdraw_unused,
 )
-from vtrain.runtime.gc.jobs import ended_jobs, orphaned_cgroups, orphaned_processes, remove_lost
 from vtrain.runtime.gc.living import (
     folders_without_row,
     job_document,
     living_jobs,
     package_folders,
 )
+from vtrain.runtime.gc.old_jobs import ended_jobs, orphaned_cgroups, orphaned_processes, remove_lost
 from vtrain.runtime.home import Home
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.resource_registry import resource_names

@@ -24,7 +24,7 @@ from vtrain.messages.training_task import (
     task_of,
 )
 from vtrain.rooted import Root
-from vtrain.runtime import verdict
+from vtrain.runtime import job_error
 from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import lacks_room
@@ -261,5 +261,5 @@ def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
 
 
 def _failed(message: str, reason: str, **metadata: str) -> Decision:
-    error = verdict.error(verdict.USER_ERROR_CODE, message, reason, **metadata)
+    error = job_error.error(job_error.USER_ERROR_CODE, message, reason, **metadata)
     return Decision(state=states.FAILED, error=error)

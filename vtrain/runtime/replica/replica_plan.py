@@ -12,7 +12,7 @@ from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
 from vtrain.runtime.inheritance import NO_METADATA
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.launching import Runtime
 from vtrain.runtime.replica.vertex_view import (
     PRIMARY,
     PYTHON,

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from vtrain.digests import content_digest
-from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
+from vtrain.messages.structs import GcsDestination
 from vtrain.runtime.job_order import DataPart
 
 TRAINING_PORT = 2222

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from vtrain.runtime.job_order import LentTerminal
-from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.launching import Runtime
 from vtrain.runtime.replica.vertex_view import MASTER_PORT, Program, ReplicaId
 
 

@@ -21,14 +21,14 @@ import msgspec
 from vtrain.atomic import rename_damaged
 from vtrain.errors import DamagedError, StorageError, VtrainError
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.resources import collection_of
 from vtrain.messages.secrets import masked_document
+from vtrain.messages.structs import Status
 from vtrain.messages.training_pipeline import TrainingPipeline
-from vtrain.runtime import verdict
+from vtrain.runtime import job_error
 from vtrain.runtime.capacity.queue import attend
 from vtrain.runtime.child_jobs import wake_parent
 from vtrain.runtime.database import lacks_room
@@ -128,9 +128,9 @@ class Supervisor(ABC, Generic[J]):
     def _failure(self, fault: Exception) -> Status:
         """The error of a job whose life ended by an exception."""
         if isinstance(fault, DamagedFileError):
-            return verdict.file_damaged(self._folder, fault.path)
+            return job_error.file_damaged(self._folder, fault.path)
         traceback.print_exception(fault)
-        return verdict.engine_failed(self._folder, fault)
+        return job_error.engine_failed(self._folder, fault)
 
     def _own_fields(self) -> dict[str, Any]:
         """The fields of the stored document that the API does not have."""
@@ -182,7 +182,7 @@ class Supervisor(ABC, Generic[J]):
             self._log.say("Job is being cancelled.")
             decision = Decision(
                 state=states.CANCELLED,
-                error=Status(code=verdict.CANCELLED_CODE, message=verdict.CANCEL_MESSAGE),
+                error=Status(code=job_error.CANCELLED_CODE, message=job_error.CANCEL_MESSAGE),
             )
         except (StorageError, NotNeeded):
             raise

@@ -11,16 +11,17 @@ from typing import Any
 
 from vtrain.atomic import clear
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
-from vtrain.runtime import verdict, working_folder
+from vtrain.messages.structs import Status
+from vtrain.runtime import job_error as verdict
+from vtrain.runtime import working_folder
 from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
 from vtrain.runtime.capacity.leases import Waiting
 from vtrain.runtime.capacity.queue import admit, attend, release
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.history import FIELD, replica_records
 from vtrain.runtime.inheritance import drop_credentials
-from vtrain.runtime.launcher import Launcher, PrepareFailed
+from vtrain.runtime.launching import Launcher, PrepareFailed
 from vtrain.runtime.log.service_log import RUNNING, TEARING_DOWN, TORN_DOWN
 from vtrain.runtime.process.boot import boot_seconds
 from vtrain.runtime.recovery import Action, Cause

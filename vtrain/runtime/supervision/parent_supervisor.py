@@ -15,7 +15,7 @@ import msgspec
 from vtrain.messages import states
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.training_pipeline import TrainingPipeline
-from vtrain.runtime import verdict
+from vtrain.runtime import job_error
 from vtrain.runtime.child_jobs import request_end
 from vtrain.runtime.folder import DamagedFileError
 from vtrain.runtime.inheritance import drop_credentials
@@ -55,7 +55,7 @@ class ParentSupervisor(Supervisor[P]):
     def _live(self) -> Decision:
         self._begin()
         if self._has_rebooted():
-            return Decision(state=states.FAILED, error=verdict.machine_restarted(self._folder))
+            return Decision(state=states.FAILED, error=job_error.machine_restarted(self._folder))
         while (decision := self._advance()) is None:
             self._wait()
             self._check_requests()

@@ -15,7 +15,7 @@ import msgspec
 from vtrain.retry import retry, steady, wait_until
 from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.launcher import PREPARATION, Launcher, Preparation, PrepareFailed, Runtime
+from vtrain.runtime.launching import PREPARATION, Launcher, Preparation, PrepareFailed, Runtime
 from vtrain.runtime.log.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.process.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB

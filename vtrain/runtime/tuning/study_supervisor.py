@@ -9,7 +9,7 @@ from typing import Any
 from vtrain.messages import states
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.names import parse_name
-from vtrain.runtime import verdict
+from vtrain.runtime import job_error
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import STUDY_FIELD
 from vtrain.runtime.home import Home
@@ -144,5 +144,5 @@ def _completion(job: HyperparameterTuningJob, records: list[TrialRecord]) -> Dec
 
 
 def _failed(message: str, reason: str, **metadata: str) -> Decision:
-    error = verdict.error(verdict.USER_ERROR_CODE, message, reason, **metadata)
+    error = job_error.error(job_error.USER_ERROR_CODE, message, reason, **metadata)
     return Decision(state=states.FAILED, error=error)

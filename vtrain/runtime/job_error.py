@@ -11,7 +11,7 @@ import msgspec
 
 from vtrain.errors import ConfigError, PackagingError
 from vtrain.failure import NamedBy, Traceback, hint, last_traceback, missing_module
-from vtrain.messages.base import Status
+from vtrain.messages.structs import Status
 from vtrain.runtime.folder import FOLDER_REMOVED, LOST, UNREADABLE_EXIT, JobFolder, ReplicaExit, ReplicaFolder
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.process.journal import STDERR, STDOUT

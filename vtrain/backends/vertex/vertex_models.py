@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.vertex.api import VertexApi, read_list
-from vtrain.backends.vertex.backend import full_name_of, of_name, read_answer, read_operation
-from vtrain.messages.base import Operation
+from vtrain.backends.vertex.vertex_backend import full_name_of, of_name, read_answer, read_operation
 from vtrain.messages.codec import to_document
 from vtrain.messages.model import Model, ModelPage, ModelTarget
 from vtrain.messages.names import MODELS, ResourceName
+from vtrain.messages.structs import Operation
 
 if TYPE_CHECKING:
     from vtrain.staging.cloud import CloudBuckets

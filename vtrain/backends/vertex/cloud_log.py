@@ -17,7 +17,7 @@ from vtrain.backends.vertex.log_entries import (
     read_entry,
     read_place,
 )
-from vtrain.backends.vertex.refusals import read_envelope, seconds_asked
+from vtrain.backends.vertex.service_refusals import read_envelope, seconds_asked
 from vtrain.errors import UnusableAnswerError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import parse_name
@@ -140,7 +140,7 @@ class CloudLog:
 
     def _post(self, body: dict[str, Any]) -> Response:
         if self._session is None:
-            from vtrain.backends.vertex.session import make_session
+            from vtrain.backends.vertex.service_session import make_session
 
             self._session = make_session(self._access)
         url = (endpoint_override("logging") or SERVICE) + "v2/entries:list"

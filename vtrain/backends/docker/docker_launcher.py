@@ -37,7 +37,7 @@ from vtrain.retry import retry, steady
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.launcher import Log, Runtime, preparing
+from vtrain.runtime.launching import Log, Runtime, preparing
 from vtrain.runtime.replica.vertex_view import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1

@@ -13,16 +13,16 @@ from vtrain.backends.vertex.api import VertexApi, quoted, read_list
 from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about, replica_views
 from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
 from vtrain.extras import install_command
-from vtrain.messages.base import Operation, Resource
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.service_documents import canonical_document, laid_over
+from vtrain.messages.structs import Operation, Resource
 
 if TYPE_CHECKING:
-    from vtrain.backends.vertex.log_reader import CloudLog
+    from vtrain.backends.vertex.cloud_log import CloudLog
 
 R = TypeVar("R", bound=Resource)
 Documents = list[dict[str, Any]]
@@ -65,7 +65,7 @@ class VertexBackend:
 
     @cached_property
     def _log(self) -> CloudLog:
-        from vtrain.backends.vertex.log_reader import CloudLog
+        from vtrain.backends.vertex.cloud_log import CloudLog
 
         return CloudLog(self._settings.access, self._settings.project)
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from vtrain.backends.health import Check
     from vtrain.backends.image_order import ImageOrder, ImageWish
     from vtrain.backends.local_plan import Planner
-    from vtrain.backends.models import ModelRegistryBackend, ModelServing
+    from vtrain.backends.model_interface import ModelRegistryBackend, ModelServing
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.gc.candidate import Candidate, Search, Usage
-    from vtrain.runtime.launcher import Launcher
+    from vtrain.runtime.launching import Launcher
     from vtrain.staging import Buckets
 
 API_VERSIONS = ("v1", "v1beta1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.backends.base import PRELOAD_FLAG
+from vtrain.backends.interface import PRELOAD_FLAG
 from vtrain.backends.pager import pages
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import query_all, show_resources
@@ -20,8 +20,8 @@ from vtrain.commands.session import (
 from vtrain.flags.job_options import ForceFlag, PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
 from vtrain.flags.resource_config import check_given, compose_resource, preload_modules
-from vtrain.messages.base import Operation
 from vtrain.messages.names import ResourceName
+from vtrain.messages.structs import Operation
 
 
 def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, common: CommonFlags) -> None:

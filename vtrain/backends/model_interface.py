@@ -11,8 +11,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from vtrain.backends import Query
-    from vtrain.messages.base import Operation
     from vtrain.messages.model import Model, ModelPage, ModelTarget
+    from vtrain.messages.structs import Operation
 
 
 class ModelRegistryBackend(Protocol):
