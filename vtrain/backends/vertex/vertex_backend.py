@@ -193,5 +193,5 @@ def read_answer(cls: type[R], document: Any) -> R:
         return msgspec.structs.replace(from_document(cls, document), answer=canonical_document(cls, document))
     except msgspec.ValidationError as error:
         raise ServiceError(
-            f"The service answered with something that is not of the kind {cls.__name__}: {error}."
+            f"The service's answer is not of the type {cls.__name__}: {error}."
         ) from error
