@@ -120,8 +120,8 @@ class SimpleUploader:
         self._endpoint = endpoint
         self._settings = settings
 
-    def send(self, bucket: str, name: str, content: bytes, generation: int) -> None:
-        """Put content in place of that generation (0: of nothing).
+    def send(self, bucket: str, name: str, content: bytes, generation: int) -> int:
+        """Put content in place of that generation (0: of nothing); the generation that it is now.
 
         Repeating is safe, for what is replaced is named. Raises what the library raises.
         """
@@ -129,7 +129,7 @@ class SimpleUploader:
 
         checksum = base64.b64encode(Checksum(content).digest()).decode("ascii")
 
-        def post() -> None:
+        def post() -> int:
             response = self._session.post(
                 f"{self._endpoint}/upload/storage/v1/b/{bucket}/o",
                 params={"uploadType": "media", "name": name, "ifGenerationMatch": str(generation)},
@@ -141,9 +141,10 @@ class SimpleUploader:
                 from google.api_core.exceptions import from_http_response
 
                 raise from_http_response(response)
-            int(response.json()["generation"])  # a proxy that asks for a sign-in answers with something else
+            return int(response.json()["generation"])
 
-        self._settings.retry()(post)()
+        generation_now: int = self._settings.retry()(post)()
+        return generation_now
 
 
 @contextmanager

@@ -39,6 +39,14 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
     uri: str
 
 
+class _Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties of a file that change when somebody writes to it."""
+
+    size: int
+    modified: int
+    inode: int
+
+
 class Sender:
     """Sends files with one client, which its threads share."""
 
@@ -55,7 +63,7 @@ class Sender:
     def send_all(self, uploads: Sequence[Upload]) -> tuple[Staged, ...]:
         """Send what is not there. Raises StorageError, naming what refused."""
         self.present = self._look(uploads)
-        self.progress = Progress(len(uploads), sum(upload.file.stat().st_size for upload in uploads))
+        self.progress = Progress(len(uploads), sum(_moment(upload.file).size for upload in uploads))
         self.pool = ThreadPool(self._send, self.settings.workers, lambda: self.show(str(self.progress)))
         return self.pool.work_through(uploads)
 
@@ -96,7 +104,7 @@ class Sender:
 
         for _ in range(ATTEMPTS):
             if found is not None and is_same(upload.file, found):
-                self.progress.add(size=upload.file.stat().st_size)
+                self.progress.add(size=_moment(upload.file).size)
                 return False
             try:
                 self._transmit(upload, found.generation if found is not None else 0)
@@ -116,25 +124,45 @@ class Sender:
     def _transmit(self, upload: Upload, generation: int) -> None:
         """Send a file in place of that generation (0: of nothing). Repeating is safe, for it is named."""
         bucket, name = split_object(upload.uri)
-        size = upload.file.stat().st_size
-        if size <= self.settings.chunk:
-            self.simple.send(bucket, name, upload.file.read_bytes(), generation)
-            self._count(size)
-            return
         blob = self.client.bucket(bucket).blob(name)
+        before = _moment(upload.file)
+        if before.size > self.settings.chunk:
+            sent = self._send_in_parts(upload, blob, before.size, generation)
+        else:
+            content = upload.file.read_bytes()
+            sent = self.simple.send(bucket, name, content, generation)
+            self._count(len(content))
+        if _moment(upload.file) != before:
+            self._take_back(blob, sent)
+            raise _changed(upload)
+
+    def _send_in_parts(self, upload: Upload, blob: Blob, size: int, generation: int) -> int:
+        """Send a large file by a resumable upload; the generation that it is now."""
         blob.chunk_size = self.settings.chunk
         with _Counted(upload.file, self._count) as stream:
-            blob.upload_from_file(
-                stream,
-                size=size,
-                content_type=CONTENT_TYPE,
-                if_generation_match=generation,
-                checksum="crc32c",
-                timeout=self.settings.timeout,
-                retry=self.settings.retry(),
-            )
+            try:
+                blob.upload_from_file(
+                    stream,
+                    size=size,
+                    content_type=CONTENT_TYPE,
+                    if_generation_match=generation,
+                    checksum="crc32c",
+                    timeout=self.settings.timeout,
+                    retry=self.settings.retry(),
+                )
+            except ValueError as error:  # of fewer bytes in the file, or of an answer that is no JSON
+                if upload.file.stat().st_size == size:
+                    raise
+                raise _changed(upload) from error
             self._count(stream.pending)
-        int(blob.generation)  # a proxy that asks for a sign-in answers with something else
+        return int(blob.generation)
+
+    def _take_back(self, blob: Blob, generation: int) -> None:
+        """Remove an object that is not what its name says. The next staging would notice it, too."""
+        from google.api_core.exceptions import GoogleAPICallError
+
+        with suppress(GoogleAPICallError):
+            blob.delete(if_generation_match=generation, timeout=self.settings.timeout)
 
     def _count(self, size: int) -> None:
         """Count bytes that have arrived. Raises StorageError when another file has failed meanwhile."""
@@ -181,6 +209,11 @@ class _Counted(io.FileIO):
         return data
 
 
+def _moment(file: Path) -> _Moment:
+    found = file.stat()
+    return _Moment(size=found.st_size, modified=found.st_mtime_ns, inode=found.st_ino)
+
+
 def without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
     """The objects of all pages. Raises StorageError where the pages do not end."""
     seen: set[str | None] = set()
@@ -193,7 +226,7 @@ def without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
 
 def is_same(file: Path, blob: Blob) -> bool:
     """Whether an object has a file's content: as many bytes, with the same checksum if it has one."""
-    return bool(blob.size == file.stat().st_size and blob.crc32c in (None, _crc32c(file)))
+    return bool(blob.size == _moment(file).size and blob.crc32c in (None, _crc32c(file)))
 
 
 def _crc32c(file: Path) -> str:
@@ -205,3 +238,7 @@ def _crc32c(file: Path) -> str:
         while data := stream.read(MEBIBYTE):
             checksum.update(data)
     return base64.b64encode(checksum.digest()).decode("ascii")
+
+
+def _changed(upload: Upload) -> StorageError:
+    return StorageError(f"{upload.file} changed while it was staged.", hint="Run the command again.")
