@@ -16,6 +16,7 @@ import msgspec
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SCRIPT_PACKAGE, SITE
+from vtrain.packaging.project import Project, read_project
 from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, packed_members, readable
 from vtrain.project_names import canonical, distribution_name
 
@@ -61,22 +62,30 @@ def unpack_direct(path: Path, site: Path) -> None:
     try:
         with readable(path), tarfile.open(path) as tar:
             for member in tar:
-                check_name(member.name, path)
-                source = tar.extractfile(member) if member.isfile() else None
-                if source is None:
-                    raise PackagingError(
-                        f"{path.name} holds {member.name!r}, which no package that vtrain wrote has."
-                    )
-                parts = PurePosixPath(member.name).parts
-                if len(parts) > 2 and parts[1] == SITE:
-                    target = site.joinpath(*parts[2:])
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    with source, target.open("wb") as out:
-                        shutil.copyfileobj(source, out)
-                    target.chmod(0o755 if member.mode & 0o100 else 0o644)
+                target = _target(member, path)
+                if target is not None:
+                    _extract(tar, member, site / target)
     except (FileExistsError, NotADirectoryError) as error:
         raise PackagingError(f"{path.name} is not a readable package: {error}.", hint=AGAIN) from None
     _write_dist_info(path, site)
+
+
+def _target(member: tarfile.TarInfo, path: Path) -> PurePosixPath | None:
+    parts = PurePosixPath(member.name).parts
+    check_name(member.name, path)
+    if not member.isfile():
+        raise PackagingError(f"{path.name} holds {member.name!r}, which no package that vtrain wrote has.")
+    return PurePosixPath(*parts[2:]) if len(parts) > 2 and parts[1] == SITE else None
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    source = tar.extractfile(member)
+    if source is None:
+        raise PackagingError(f"{member.name!r} cannot be read.")
+    with source, target.open("wb") as out:
+        shutil.copyfileobj(source, out)
+    target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def _write_dist_info(path: Path, site: Path) -> None:
@@ -149,8 +158,33 @@ def _of_extra(package: Path, extra: str) -> Iterator[str]:
 
 
 def requires_python(path: Path) -> str:
-    """The versions of Python that a package demands; "" where its metadata says nothing."""
-    return _fields(path).get("requires_python", "")
+    """The versions of Python that a package demands; "" where it says nothing, or only its build does."""
+    said = _fields(path).get("requires_python", "")
+    if said or path.name.endswith(".whl") or is_direct(path):
+        return said
+    project = _project(path)
+    return project.requires_python if project is not None else ""
+
+
+def _project(path: Path) -> Project | None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="vtrain-project-") as folder:
+        for name, content in _project_files(path):
+            Path(folder, name).write_bytes(content)
+        try:
+            return read_project(Path(folder))
+        except PackagingError:
+            return None  # the build reports the error
+
+
+def _project_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The files beside each other that describe the project in an sdist."""
+    with readable(path):
+        for file in packed_members(path):
+            parts = PurePosixPath(file.name).parts
+            if 0 < len(parts) <= 2 and parts[-1] in ("setup.py", "setup.cfg", "pyproject.toml"):
+                yield parts[-1], file.read(METADATA_LIMIT)
 
 
 def metadata_name(path: Path) -> str:

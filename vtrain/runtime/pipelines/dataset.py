@@ -11,13 +11,13 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.training_pipeline import FilterSplit, InputDataConfig
-from vtrain.packaging.git_patterns import read_pattern
 from vtrain.rooted import Root
 from vtrain.runtime.pipelines.records import (
     CSV,
@@ -105,9 +105,9 @@ def _files(dataset_id: str, buckets: LocalBuckets) -> Iterator[DataFile]:
             )
             return
         above, _, name = dataset_id.rpartition("/")
-        root, pattern = buckets.root(above), read_pattern(name)
+        root = buckets.root(above)
         for each in root.entries() if root.is_folder() else ():
-            if each.is_file and (each.name == name or (pattern is not None and pattern.names(each.name))):
+            if each.is_file and (each.name == name or (_is_pattern(name) and fnmatchcase(each.name, name))):
                 yield DataFile(root, each.place, root.path / each.place)
         return
     path = buckets.local_path(dataset_id) if "://" in dataset_id else Path(dataset_id)
