@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 _BLOCK_BYTES = 1 << 20
+
+
+class Readable(Protocol):
+    """Bytes that are read in blocks."""
+
+    def read(self, size: int, /) -> bytes | None: ...
 
 
 def content_digest(content: bytes) -> str:
@@ -20,12 +26,17 @@ def content_digest(content: bytes) -> str:
 
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file's content, read in blocks. Raises OSError."""
+    with path.open("rb", buffering=0) as file:
+        return stream_digest(file)
+
+
+def stream_digest(stream: Readable) -> str:
+    """The SHA-256 of the rest of a stream, read in blocks. Raises OSError."""
     from hashlib import sha256
 
     found = sha256()
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK_BYTES):
-            found.update(block)
+    while block := stream.read(_BLOCK_BYTES):
+        found.update(block)
     return found.hexdigest()
 
 

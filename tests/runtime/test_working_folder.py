@@ -14,7 +14,7 @@ import pytest
 from privileges import run_bound
 
 from vtrain.packaging.archive import SNAPSHOT
-from vtrain.packaging.sdist import build_sdist, plan_sdist
+from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.launching import PrepareFailed
@@ -43,10 +43,13 @@ def make_attempt(tmp_path: Path, files: Mapping[str, str], **source: str) -> Rep
         (folder / "run.sh").chmod(0o755)
     wanted = source or {"python_module": "trainer.task"}
     plan = plan_sdist(TrainerSource(folder=folder, **wanted))  # type: ignore[arg-type]
-    packages = build_sdist(plan, tmp_path / "packages").sdist.parent
+    if not plan.pep517:
+        build_sdist(plan, tmp_path / "packages")
+    else:
+        (tmp_path / "packages" / plan.content_hash).mkdir(parents=True)
     job = JobFolder(tmp_path / "home" / "jobs" / "1")
     job.path.mkdir(parents=True)
-    keep_files(str(packages / plan.snapshot), job)
+    keep_files(str(keep_snapshot(plan, tmp_path / "packages")), job)
     return job.replica("workerpool0-0")
 
 
@@ -243,9 +246,10 @@ def test_a_damaged_snapshot_is_made_again(tmp_path: Path, damage: Callable[[Path
     )
     plan = plan_sdist(TrainerSource(folder=folder, python_module="pkg.task"))
     assert plan.pep517
-    archive = build_sdist(plan, tmp_path / "packages").sdist.with_name(plan.snapshot)
+    (tmp_path / "packages" / plan.content_hash).mkdir(parents=True)
+    archive = keep_snapshot(plan, tmp_path / "packages")
     whole, before = archive.read_bytes(), archive.stat().st_mtime_ns
     damage(archive)
-    assert build_sdist(plan, tmp_path / "packages").built is (damage is not damage_nothing)
-    assert archive.read_bytes() == whole
+    assert keep_snapshot(plan, tmp_path / "packages").read_bytes() == whole
     assert (archive.stat().st_mtime_ns == before) is (damage is damage_nothing)
+    assert list(archive.parent.iterdir()) == [archive]

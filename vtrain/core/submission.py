@@ -18,7 +18,7 @@ from vtrain.errors import ConfigError, PackagingError, StorageError
 from vtrain.messages.resources import spec_of
 from vtrain.packaging.distributions import with_brought_along
 from vtrain.packaging.prebuilt import ANY, DEFAULT, contents
-from vtrain.packaging.sdist import build_sdist, plan_sdist
+from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import make_home
@@ -226,11 +226,17 @@ def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) ->
         is_sent = isinstance(backend, ServiceBackend)
         package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached, is_sent=is_sent)
         if not isinstance(backend, ServiceBackend):
-            snapshot = place.packages / package.content_hash / package.snapshot
-            plan = msgspec.structs.replace(plan, snapshot=str(snapshot))
+            plan = msgspec.structs.replace(plan, snapshot=_snapshot(package, place))
     elif package is not None and prepared.image is not None:
         make_trainer_image(package, prepared.image, prepared.image_uri, tell)
     return backend.submit(plan)
+
+
+def _snapshot(package: SdistPlan, place: Place) -> str:
+    try:
+        return str(keep_snapshot(package, place.packages))
+    except OSError as error:
+        raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
 
 
 def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, tell: Tell) -> MadeImage:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import holding, publish_file, publishing_folder, remove_folder
-from vtrain.digests import file_digest
+from vtrain.atomic import holding, publish_file, publishing_file, publishing_folder, remove_folder
+from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
-from vtrain.packaging.archive import metadata_name, metadata_version
+from vtrain.packaging.archive import SNAPSHOT, metadata_name, metadata_version, packed_files
 from vtrain.packaging.direct import Member, copy_unchanged, script_members, write_archive, write_direct
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.sdist_plan import SdistPlan, read_trainer, with_sources
@@ -22,6 +22,7 @@ from vtrain.project_names import canonical
 
 DIGESTS = ".digests.json"
 """Beside the packages: the sha256 of each, as it was published."""
+_SNAPSHOT_TOP = "files"
 
 
 class BuiltPackages(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +71,14 @@ def is_whole(plan: SdistPlan, final: Path, copies: Sequence[Path] = ()) -> bool:
 
     `copies`, in the order of the plan's `file_names`, are checked instead of the packages themselves.
     """
-    files = {name: final / name for name in (*plan.file_names, plan.snapshot)}
-    files.update(zip(plan.file_names, copies, strict=False))
+    names = plan.file_names
+    packages = copies or [final / name for name in names]
     try:
         digests = msgspec.json.decode((final / DIGESTS).read_bytes(), type=dict[str, str])
-        return digests == {name: file_digest(file) for name, file in files.items()}
+        return digests.keys() == set(names) and all(
+            package.is_file() and file_digest(package) == digests[name]
+            for name, package in zip(names, packages, strict=True)
+        )
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return False
 
@@ -85,7 +89,7 @@ def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> N
         _write(plan, work, final.parent, progress)
         for file in work.iterdir():
             close_to_others(file)
-        digests = {name: file_digest(work / name) for name in (*plan.file_names, plan.snapshot)}
+        digests = {name: file_digest(work / name) for name in plan.file_names}
         publish_file(work / DIGESTS, msgspec.json.encode(digests))
         # From here on alone: of two processes that built the same, the second finds the first one's packages.
         alone.enter_context(holding(final.parent))
@@ -126,9 +130,6 @@ def _write(plan: SdistPlan, work: Path, packages_dir: Path, progress: Callable[[
 
         progress(f"Building {plan.file_name} with the folder's own back end …")
         build_project(plan, work / plan.file_name)
-        if plan.snapshot != plan.file_name:
-            files = (file.member(plan.source.folder, f"files/{file.path}") for file in plan.files)
-            write_archive(work / plan.snapshot, files)
         return
     write_direct(
         work / plan.file_name,
@@ -188,6 +189,35 @@ def _write_companion(plan: SdistPlan, out: Path) -> None:
         requirements=plan.carried,
         members=[file.member(plan.source.folder) for file in plan.files if file.path.startswith(inside)],
     )
+
+
+def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
+    """The archive with the trainer's files, written now unless it is there and whole; the package is built.
+
+    Raises PackagingError where a file has changed since it was packed, and OSError.
+    """
+    folder = packages_dir / plan.content_hash
+    if not plan.pep517:
+        return folder / plan.file_name
+    archive = folder / SNAPSHOT
+    if not _holds_files(archive, plan):
+        if archive.is_dir():
+            remove_folder(archive)
+        with publishing_file(archive) as partial:
+            top = plan.source.folder
+            write_archive(partial, (file.member(top, f"{_SNAPSHOT_TOP}/{file.path}") for file in plan.files))
+    return archive
+
+
+def _holds_files(archive: Path, plan: SdistPlan) -> bool:
+    """Whether an archive is there, and has the plan's files with the content that they have in the plan."""
+    if not archive.is_file():
+        return False
+    try:
+        found = {str(entry.path): stream_digest(entry.content) for entry in packed_files(archive)}
+    except (PackagingError, OSError):
+        return False
+    return found == {file.path: file.digest for file in plan.files}
 
 
 def plan_sdist(

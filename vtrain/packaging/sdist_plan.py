@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import SNAPSHOT, metadata_name
+from vtrain.packaging.archive import metadata_name
 from vtrain.packaging.credential_files import check_archive
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
@@ -30,7 +30,7 @@ from vtrain.project_names import canonical, distribution_name
 from vtrain.sizes import size_in_words
 
 # Changes whenever the same files would give another archive.
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 
 SIZE_WARNING = 50 * 1000 * 1000
 
@@ -125,11 +125,6 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The file name of the package that carries extra requirements and folders of a PEP 517 build."""
         needed = self.pep517 and (self.carried or self.extra_dirs)
         return f"{self.name}-extras-{self.content_hash[:16]}.tar.gz" if needed else ""
-
-    @property
-    def snapshot(self) -> str:
-        """The file name of the archive that has the trainer's files, all of them and as they are here."""
-        return SNAPSHOT if self.pep517 and self.entry.path else self.file_name
 
     @property
     def file_names(self) -> tuple[str, ...]:

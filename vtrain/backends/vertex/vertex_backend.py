@@ -192,6 +192,4 @@ def read_answer(cls: type[R], document: Any) -> R:
     try:
         return msgspec.structs.replace(from_document(cls, document), answer=canonical_document(cls, document))
     except msgspec.ValidationError as error:
-        raise ServiceError(
-            f"The service's answer is not of the type {cls.__name__}: {error}."
-        ) from error
+        raise ServiceError(f"The service's answer is not of the type {cls.__name__}: {error}.") from error
