@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from vtrain.messages.codec import Field, fields
 from vtrain.messages.custom_job import (
     CustomJob,
     CustomJobSpec,
@@ -14,7 +15,6 @@ from vtrain.messages.custom_job import (
     GcsDestination,
     WorkerPoolSpec,
 )
-from vtrain.messages.walk import Field, fields
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 LABELS = st.dictionaries(

@@ -8,10 +8,10 @@ import pytest
 
 from vtrain.emulator.vertex.grpc_messages import load_messages
 from vtrain.emulator.vertex.methods import METHODS, SERVICES
+from vtrain.messages.codec import fields
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.messages.resources import RESOURCES
-from vtrain.messages.walk import fields
 
 pytestmark = pytest.mark.api
 

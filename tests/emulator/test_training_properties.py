@@ -17,10 +17,9 @@ from storage_service import Http
 from vtrain.emulator.vertex.documents import masked, read_body, with_enum_numbers, with_project
 from vtrain.emulator.vertex.filters import read_filter
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
-from vtrain.messages.codec import to_document
+from vtrain.messages.codec import fields, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.resources import RESOURCES
-from vtrain.messages.walk import fields
 
 COLLECTIONS = tuple(RESOURCES)
 WORDS = st.one_of(

@@ -26,13 +26,13 @@ from vtrain.flags.row import (
     text,
 )
 from vtrain.flags.tuning_options import TuningFlags
+from vtrain.messages.codec import fields
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.model import Model
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.structs import Message
 from vtrain.messages.training_pipeline import InputDataConfig
-from vtrain.messages.walk import fields
 
 
 class Flags(FlagGroup, frozen=True):

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from vtrain.messages.codec import fields
 from vtrain.messages.resources import RESOURCES
-from vtrain.messages.walk import fields
 
 pytestmark = [pytest.mark.api, pytest.mark.filterwarnings("ignore")]
 

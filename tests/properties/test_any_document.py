@@ -15,7 +15,7 @@ from job_strategies import messages
 from vtrain.containers.image_names import read_image_name
 from vtrain.core.config_file import read_config
 from vtrain.errors import ConfigError, UsageError
-from vtrain.messages.codec import from_document, read_message, to_document
+from vtrain.messages.codec import fields, from_document, read_message, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.model import Model
@@ -26,7 +26,6 @@ from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.rules import check_formats, check_job
 from vtrain.messages.service_documents import canonical_document, split_unknown
 from vtrain.messages.training_pipeline import TrainingPipeline
-from vtrain.messages.walk import fields
 from vtrain.messages.yaml_reader import load_entries, load_yaml
 from vtrain.output.yaml_writer import dump_yaml
 from vtrain.staging.uris import file_uri, join_uri, split_object, split_uri

@@ -53,7 +53,6 @@ from vtrain.messages.hyperparameter_tuning_job import (
 )
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec as StudyParameter
 from vtrain.messages.structs import EncryptionSpec, GcsDestination
-from vtrain.messages.walk import snake_case
 
 ROLES = ("master", "worker", "parameter_server", "evaluator")
 """The roles of machines, in the order of the pools that they become."""
@@ -235,7 +234,7 @@ def _is_since(version: str, first: tuple[int, int]) -> bool:
 def _snake(value: Any) -> Any:
     """A document with its fields in snake_case, as the older service wrote them for trainers."""
     if isinstance(value, dict):
-        return {snake_case(name): _snake(item) for name, item in value.items()}
+        return {re.sub(r"([A-Z])", r"_\1", name).lower(): _snake(item) for name, item in value.items()}
     return [_snake(item) for item in value] if isinstance(value, list) else value
 
 

@@ -17,12 +17,11 @@ import msgspec
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
 from vtrain.core.pools import EXTRA_KEYS, Pool, check_config_pools, check_pools, pool_document
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.paths import CUSTOM_JOB_PATHS, PathRoot, assign
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more, laid_over
 from vtrain.messages.structs import Message
-from vtrain.messages.walk import fields
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.default_output import is_default_output
 from vtrain.settings import is_text, named_folder, user_path

@@ -18,13 +18,12 @@ from vtrain.flags.job_options import SpecFlags
 from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
 from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags
-from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.model import Model
 from vtrain.messages.names import MODELS, resolve_name
 from vtrain.messages.training_pipeline import InputDataConfig, TrainingPipeline
 from vtrain.messages.training_task import CUSTOM_TASK, INPUTS, TUNING_TASK, TaskJob, with_task
-from vtrain.messages.walk import fields
 from vtrain.settings import user_path
 
 Document = dict[str, Any]

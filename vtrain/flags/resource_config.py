@@ -15,11 +15,10 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import split_dict, whole_number
 from vtrain.flags.job_options import PersistentResourceFlags
 from vtrain.flags.resource_fields import resource_fields
-from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.rules import check_resource_accelerator, check_resource_pools
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more, split_unknown
-from vtrain.messages.walk import fields
 
 Document = dict[str, Any]
 POOLS = "resourcePools"

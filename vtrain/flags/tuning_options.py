@@ -17,8 +17,8 @@ MAX_SEED = 2**32 - 1
 
 def _algorithm(text: str, flag: str) -> str:
     """The API's name of an algorithm, in whatever spelling: `grid-search`, `GRID_SEARCH`."""
+    from vtrain.messages.codec import fields
     from vtrain.messages.hyperparameter_tuning_job import StudySpec
-    from vtrain.messages.walk import fields
 
     names = fields(StudySpec)["algorithm"].names
     name = text.upper().replace("-", "_")

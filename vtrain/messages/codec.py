@@ -10,20 +10,46 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
 
 from vtrain.errors import ConfigError, FieldError
 from vtrain.messages.nearest import did_you_mean
-from vtrain.messages.walk import Field, camel_case, fields, joined, mapped
+from vtrain.messages.structs import EnumNames
 
 M = TypeVar("M", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _ENUM_NUMBER = re.compile(r"[0-9]{1,10}")
+_NO_ENUM = EnumNames({}, is_open=True)
 _YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """The description of one field of a message. `kind` is int32, int64, string, … or `message`.
+
+    `enum` has the names of an enum by their numbers. `names` are those of one whose names are all known;
+    empty where every name is accepted.
+    """
+
+    attribute: str
+    name: str
+    kind: str
+    enum: dict[int, str]
+    names: tuple[str, ...]
+    message: type[msgspec.Struct] | None
+    repeated: bool
+    default: Any
+
+    @property
+    def always(self) -> bool:
+        """Whether every document of the message has the field."""
+        return self.message is not None and not self.repeated and self.default is not None
 
 
 def from_document(cls: type[M], document: Any) -> M:
@@ -45,23 +71,87 @@ def _without_nulls(value: Any) -> Any:
 
 def to_document(message: msgspec.Struct) -> dict[str, Any]:
     """The message as JSON holds it: camelCase, int64 as string; defaults are absent, unless required."""
-    document: dict[str, Any] = mapped(type(message), message, _to_json)
+    document: dict[str, Any] = {}
+    for field in fields(type(message)).values():
+        value = getattr(message, field.attribute)
+        if value != field.default or field.always:
+            items = [_to_json(field, item) for item in (value if field.repeated else (value,))]
+            document[field.name] = items if field.repeated else items[0]
     return document
 
 
-def _to_json(_path: str, field: Field | None, value: Any) -> Any:
-    if field is not None and field.kind == "int64":
-        return str(value)
-    is_number = field is not None and field.kind == "enum" and _ENUM_NUMBER.fullmatch(value)
-    return int(value) if is_number else value
+def _to_json(field: Field, value: Any) -> Any:
+    if field.message:
+        return to_document(value)
+    if field.kind == "enum" and _ENUM_NUMBER.fullmatch(value):
+        return int(value)
+    return str(value) if field.kind == "int64" else value
 
 
-def read_message(cls: type[M], document: Any, path: str = "", *, strict: bool = False) -> M:
+@cache
+def fields(cls: type[msgspec.Struct]) -> dict[str, Field]:
+    """The fields of a message by their JSON names."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    described = (_describe(info, hints[info.name]) for info in msgspec.structs.fields(cls))
+    return {field.name: field for field in described if field.kind != "answer"}
+
+
+def walk(message: msgspec.Struct, path: str = "") -> Iterator[tuple[str, Field, Any]]:
+    """The values of a message and of those in it that are no default, each with its path and its field."""
+    for field in fields(type(message)).values():
+        value, place = getattr(message, field.attribute), _join(path, field.name)
+        if value == field.default:
+            continue
+        items = (
+            [(f"{place}[{n}]", item) for n, item in enumerate(value)] if field.repeated else [(place, value)]
+        )
+        for below, item in items:
+            if isinstance(item, msgspec.Struct):
+                yield from walk(item, below)
+            else:
+                yield below, field, item
+
+
+def _describe(info: Any, hint: Any) -> Field:
+    default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
+    kind, message, repeated = _kind(hint)
+    annotations = [
+        each for part in (hint, *typing.get_args(hint)) for each in getattr(part, "__metadata__", ())
+    ]
+    known = next((each for each in annotations if isinstance(each, EnumNames)), _NO_ENUM)
+    return Field(
+        attribute=info.name,
+        name=info.encode_name,
+        kind=kind,
+        enum=known.by_number,
+        names=() if known.is_open else tuple(known.by_number.values()),
+        message=message,
+        repeated=repeated,
+        default=default,
+    )
+
+
+def _kind(hint: Any) -> tuple[str, type[msgspec.Struct] | None, bool]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hasattr(hint, "__metadata__"):
+        return hint.__metadata__[0], None, False
+    if origin is types.UnionType or origin is typing.Union:
+        return _kind(next(a for a in arguments if a is not type(None)))
+    if origin is tuple:
+        kind, message, _ = _kind(arguments[0])
+        return kind, message, True
+    if origin is dict:
+        return ("map" if arguments[1] is str else "document"), None, False
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return "message", hint, False
+    return {str: "string", int: "int32", bool: "bool", float: "double"}[hint], None, False
+
+
+def read_message(cls: type[M], document: Any, path: str = "") -> M:
     """The message in a document that a user wrote.
 
     Raises ConfigError with the path of the field for an unknown name (and the nearest one there is)
     and for a value of the wrong type. One value where a list belongs is a list of one, as in gcloud.
-    With `strict`, that, text for true or false, and null in a list are refused, as protobuf's JSON does.
     """
     if not isinstance(document, Mapping):
         raise _wrong_type(path, f"a mapping of {cls.__name__} fields", document)
@@ -71,8 +161,31 @@ def read_message(cls: type[M], document: Any, path: str = "", *, strict: bool = 
         if name not in known:
             raise _unknown_field(cls, str(name), path, known)
         if value is not None:
-            values[known[name].attribute] = _read(known[name], value, joined(path, name), strict)
+            values[known[name].attribute] = _read(known[name], value, _join(path, name))
     return cls(**values)
+
+
+def check_json_types(cls: type[msgspec.Struct], document: Any, path: str) -> None:
+    """Raise ConfigError for what `read_message` takes, and the JSON of protobuf does not.
+
+    That is one value where a list belongs, text for true or false, and null in a list.
+    """
+    known = fields(cls)
+    for name, value in document.items() if isinstance(document, Mapping) else ():
+        field, below = known.get(name), _join(path, str(name))
+        if field is None or value is None:
+            continue
+        if field.repeated and not isinstance(value, list):
+            raise _wrong_type(below, "a list", value)
+        if field.repeated and None in value:
+            raise _wrong_type(below, "a list without null", value)
+        if field.kind == "bool" and not isinstance(value, bool):
+            raise _wrong_type(below, "true or false", value)
+        if field.message is not None and field.repeated:
+            for index, item in enumerate(value):
+                check_json_types(field.message, item, f"{below}[{index}]")
+        elif field.message is not None:
+            check_json_types(field.message, value, below)
 
 
 def with_json_names(cls: type[msgspec.Struct], document: Any, path: str = "") -> Any:
@@ -80,23 +193,51 @@ def with_json_names(cls: type[msgspec.Struct], document: Any, path: str = "") ->
 
     Raises ConfigError for a field that is given in both spellings.
     """
-    return mapped(cls, document, lambda _path, _field, value: value, path)
+    if not isinstance(document, Mapping):
+        return document
+    known = fields(cls)
+    renamed: dict[Any, Any] = {}
+    for name, value in document.items():
+        key = _json_name(name, known)
+        if key in renamed:
+            raise FieldError(
+                _join(path, key), "it is given twice, also in snake_case.", hint="Remove one of them."
+            )
+        field = known.get(key)
+        renamed[key] = _with_json_names_below(field, value, _join(path, str(key))) if field else value
+    return renamed
 
 
-def _read(field: Field, value: Any, path: str, strict: bool) -> Any:
+def _with_json_names_below(field: Field, value: Any, path: str) -> Any:
+    if field.message is None:
+        return value
+    if isinstance(value, list):
+        cls = field.message
+        return [with_json_names(cls, item, f"{path}[{index}]") for index, item in enumerate(value)]
+    return with_json_names(field.message, value, path)
+
+
+def _json_name(name: Any, known: Mapping[str, Field]) -> Any:
+    if name in known or not isinstance(name, str):
+        return name
+    camel = re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
+    return camel if camel in known else name
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _read(field: Field, value: Any, path: str) -> Any:
     if not field.repeated:
-        return _read_one(field, value, path, strict)
-    if strict and (not isinstance(value, list) or None in value):
-        raise _wrong_type(path, "a list without null" if isinstance(value, list) else "a list", value)
+        return _read_one(field, value, path)
     items = value if isinstance(value, list | tuple) else [value]
-    return tuple(_read_one(field, item, f"{path}[{i}]", strict) for i, item in enumerate(items))
+    return tuple(_read_one(field, item, f"{path}[{i}]") for i, item in enumerate(items))
 
 
-def _read_one(field: Field, value: Any, path: str, strict: bool) -> Any:
+def _read_one(field: Field, value: Any, path: str) -> Any:
     if field.message:
-        return read_message(field.message, value, path, strict=strict)
-    if strict and field.kind == "bool" and not isinstance(value, bool):
-        raise _wrong_type(path, "true or false", value)
+        return read_message(field.message, value, path)
     if field.kind == "enum" and type(value) is int:
         value = field.enum.get(value, value)
     if field.names and value not in field.names:
@@ -160,7 +301,7 @@ def _read_value(value: Any, path: str) -> Any:  # noqa: ARG001 - the signature o
 def _read_map(value: Any, path: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise _wrong_type(path, "a mapping of strings", value)
-    return {_read_string(k, path): _read_string(v, joined(path, str(k))) for k, v in value.items()}
+    return {_read_string(k, path): _read_string(v, _join(path, str(k))) for k, v in value.items()}
 
 
 def _read_document(value: Any, path: str) -> dict[str, Any]:
@@ -189,11 +330,7 @@ def _wrong_type(path: str, expected: str, value: Any, hint: str = "") -> ConfigE
 
 
 def _unknown_field(cls: type, name: str, path: str, known: Mapping[str, Field]) -> ConfigError:
+    camel = re.sub(r"[_-](\w)", lambda m: m.group(1).upper(), name)
     given = known.keys() - getattr(cls, "output_fields", frozenset())
-    hint = did_you_mean(
-        camel_case(name.replace("-", "_")),
-        given,
-        otherwise=f"It has: {', '.join(sorted(given))}.",
-        cutoff=0.5,
-    )
-    return FieldError(joined(path, name), f"{cls.__name__} has no field {name!r}.", hint=hint)
+    hint = did_you_mean(camel, given, otherwise=f"It has: {', '.join(sorted(given))}.", cutoff=0.5)
+    return FieldError(_join(path, name), f"{cls.__name__} has no field {name!r}.", hint=hint)

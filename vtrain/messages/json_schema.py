@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.messages.walk import Field, fields
+from vtrain.messages.codec import Field, fields
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _REFERENCE = "#/definitions/{name}"

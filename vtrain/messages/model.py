@@ -12,6 +12,7 @@ from vtrain.messages.structs import Duration, EncryptionSpec, Int64, Message, Re
 
 ModelSourceType = Annotated[
     str,
+    "enum",
     enum(
         "MODEL_SOURCE_TYPE_UNSPECIFIED AUTOML CUSTOM BQML MODEL_GARDEN GENIE CUSTOM_TEXT_EMBEDDING "
         "MARKETPLACE",
@@ -20,6 +21,7 @@ ModelSourceType = Annotated[
 ]
 DeploymentResourcesType = Annotated[
     str,
+    "enum",
     enum(
         "DEPLOYMENT_RESOURCES_TYPE_UNSPECIFIED DEDICATED_RESOURCES AUTOMATIC_RESOURCES SHARED_RESOURCES",
         is_open=True,

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.messages.codec import read_message
+from vtrain.messages.codec import Field, fields, read_message
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.structs import Message, Resource
-from vtrain.messages.walk import Field, fields
 
 _STEP = re.compile(r"([A-Za-z_][\w-]*)((?:\[\d+\])*)")
 _MAX_INDEX = 99

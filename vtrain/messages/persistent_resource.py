@@ -9,6 +9,7 @@ from vtrain.messages.structs import EncryptionSpec, Int64, Message, Resource, St
 
 ResourceState = Annotated[
     str,
+    "enum",
     enum("STATE_UNSPECIFIED PROVISIONING - RUNNING STOPPING ERROR REBOOTING UPDATING", is_open=True),
 ]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import FieldError
+from vtrain.messages.codec import fields, walk
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
@@ -24,7 +25,6 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.structs import MOST_SECONDS
-from vtrain.messages.walk import fields, walk
 
 if TYPE_CHECKING:
     from vtrain.messages.persistent_resource import ResourcePool

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.messages.walk import Field, fields, mapped
+from vtrain.messages.codec import Field, fields
 
 _INT32 = re.compile(r"-?[0-9]{1,10}")
 
@@ -18,15 +18,23 @@ def canonical_document(cls: type[msgspec.Struct], document: Mapping[str, Any]) -
 
     Nulls and empty lists are absent, int64 is text, a double has a fraction; unknown fields stay unchanged.
     """
-    found: dict[str, Any] = mapped(cls, document, _canonical)
-    return found
+    known = fields(cls)
+    return {
+        name: _canonical(known[name], value) if name in known else value
+        for name, value in document.items()
+        if name not in known or not (value is None or (known[name].repeated and not value))
+    }
 
 
-def _canonical(_path: str, field: Field | None, value: Any) -> Any:
-    if field is None:
-        return value
-    if value is None or (field.repeated and value == []):
-        return msgspec.UNSET
+def _canonical(field: Field, value: Any) -> Any:
+    if isinstance(value, list) and field.repeated:
+        return [_canonical_one(field, item) for item in value]
+    return _canonical_one(field, value)
+
+
+def _canonical_one(field: Field, value: Any) -> Any:
+    if field.message and isinstance(value, Mapping):
+        return canonical_document(field.message, value)
     if field.kind == "int64" and isinstance(value, int):
         return str(value)
     if field.kind == "int32" and isinstance(value, str) and _INT32.fullmatch(value):

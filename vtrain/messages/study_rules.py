@@ -21,7 +21,6 @@ from vtrain.messages.hyperparameter_tuning_job import (
     StudySpec,
 )
 from vtrain.messages.rules import check_formats, check_job, non_empty_pools
-from vtrain.messages.walk import walk
 
 SAME_VALUE = 1e-10
 """Discrete values that are no further apart are the same."""
@@ -138,11 +137,18 @@ def _check_one_stopping_rule(spec: StudySpec, path: str) -> None:
         raise FieldError(f"{path}.{given[1]}", f"beside {given[0]}; a study has one stopping rule at most.")
 
 
-def all_parameters(
-    study: StudySpec | ParameterSpec, path: str = "studySpec"
-) -> Iterator[tuple[str, ParameterSpec]]:
-    """Every parameter in a study or below a parameter, also the conditional ones, with its path."""
-    return ((below, each) for below, _, each in walk(study, path) if isinstance(each, ParameterSpec))
+def all_parameters(spec: StudySpec, path: str = "studySpec") -> Iterator[tuple[str, ParameterSpec]]:
+    """Every parameter of a study, also the conditional ones, with its path."""
+    for index, parameter in enumerate(spec.parameters):
+        yield from _with_children(parameter, f"{path}.parameters[{index}]")
+
+
+def _with_children(parameter: ParameterSpec, path: str) -> Iterator[tuple[str, ParameterSpec]]:
+    yield path, parameter
+    for index, conditional in enumerate(parameter.conditional_parameter_specs):
+        if conditional.parameter_spec is not None:
+            below = f"{path}.conditionalParameterSpecs[{index}].parameterSpec"
+            yield from _with_children(conditional.parameter_spec, below)
 
 
 def _check_parameter(parameter: ParameterSpec, path: str) -> None:
@@ -283,7 +289,7 @@ def _check_unique_ids(parameters: Sequence[ParameterSpec], path: str) -> None:
 
 
 def _ids(parameter: ParameterSpec) -> set[str]:
-    return {parameter.parameter_id, *(each.parameter_id for _, each in all_parameters(parameter))}
+    return {each.parameter_id for _, each in _with_children(parameter, "")}
 
 
 def _check_conditions_apart(parameter: ParameterSpec, path: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.codec import check_json_types, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.training_pipeline import TrainingPipeline
@@ -48,7 +48,9 @@ def task_of(pipeline: TrainingPipeline) -> TaskJob | None:
 
 def _read_strictly(cls: type[M], inputs: Any) -> M:
     """The message in a task's inputs, which are refused as the service's JSON parser refuses them."""
-    return read_message(cls, with_json_names(cls, inputs, INPUTS), INPUTS, strict=True)
+    document = with_json_names(cls, inputs, INPUTS)
+    check_json_types(cls, document, INPUTS)
+    return read_message(cls, document, INPUTS)
 
 
 def with_task(pipeline: TrainingPipeline, task: TaskJob) -> TrainingPipeline:

@@ -19,8 +19,9 @@ from typing import Any
 
 import msgspec
 
-from vtrain.messages.walk import camel_case, snake_case
 from vtrain.output.scanner import RESERVED, Scanner
+
+_CAPITALS = r"((?<=[a-z0-9])[A-Z]+(?=[A-Z][a-z]|$)|(?!^)[A-Z](?=[a-z]))"
 
 MOST_STEPS = 100
 """Names in a key: documents are not nested deeper, and what reads them goes down level by level."""
@@ -219,4 +220,10 @@ def field_name(document: Mapping[str, Any], name: Step) -> str | None:
 @lru_cache(maxsize=256)
 def other_spellings(name: str) -> tuple[str, str]:
     """camelCase and snake_case."""
-    return camel_case(name), snake_case(name)
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest), snake_case(name)
+
+
+def snake_case(name: str) -> str:
+    """``createTime`` as ``create_time``."""
+    return re.sub(_CAPITALS, r"_\1", name).lower()

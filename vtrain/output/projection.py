@@ -10,11 +10,12 @@ Formats may follow one another: the last name counts, and may use the labels of 
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.nearest import did_you_mean
-from vtrain.messages.walk import snake_case
 from vtrain.output.expressions import scan_key
 from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
 from vtrain.output.keys import Key, Path, path_text
@@ -26,6 +27,7 @@ FORMATS = (
     "config", "csv", "default", "disable", "flattened", "get", "json", "list", "multi", "none", "table",
     "text", "value", "yaml",
 )  # fmt: skip
+_CAPITALS = r"((?<=[a-z0-9])[A-Z]+|(?!^)[A-Z](?=[a-z]))"
 _ALIGNMENTS = ("center", "left", "right")
 _SWITCHES = ("optional", "reverse")
 _NARROWEST = 10  # columns of a wrapped column whose width is not given
@@ -309,7 +311,7 @@ class ProjectionParser:
         label = ""
         for step in reversed(path):
             if isinstance(step, str):
-                name = snake_case(step).upper()
+                name = re.sub(_CAPITALS, r"_\1", step).upper()
                 label = f"{name}_{label}" if label else name
                 if label not in self.headings:
                     self.headings.add(label)

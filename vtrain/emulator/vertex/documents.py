@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
-from vtrain.messages.codec import read_message
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
+from vtrain.messages.codec import Field, fields, read_message, with_json_names
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
-from vtrain.messages.walk import Field, camel_case, joined, mapped, snake_case
 
 M = TypeVar("M", bound=msgspec.Struct)
 _NAME = re.compile(rf"projects/([^/]{{1,100}})/locations/[^/]{{1,100}}/(?:{'|'.join(RESOURCES)})/")
@@ -38,8 +36,9 @@ def read_body(cls: type[M], document: Any, path: str) -> M:
     if not isinstance(document, Mapping):
         raise invalid(f"Invalid value at '{path}': expected an object.")
     written = cls.output_fields if issubclass(cls, Resource) else frozenset()
-    kept = {name: value for name, value in document.items() if camel_case(str(name)) not in written}
-    return read_message(cls, mapped(cls, kept, partial(_cleaned, path)))
+    named = with_json_names(cls, document)
+    kept = {name: value for name, value in named.items() if name not in written}
+    return read_message(cls, _cleaned(cls, kept, path))
 
 
 def in_camel_case(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -74,21 +73,37 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _cleaned(root: str, path: str, field: Field | None, value: Any) -> Any:
-    """A value with the name of an enum for its number, and with 1 for 1.0 where a field is whole."""
-    if field is None:
-        message, _, unknown = path.rpartition(".")
-        place = joined(root, snake_case(message)) if message else root
-        raise unknown_name(unknown, "Cannot find field.", place)
+def _cleaned(cls: type[msgspec.Struct], document: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The document with the names of enums for their numbers, and with 1 for 1.0 where a field is whole."""
+    known = fields(cls)
+    for name in document:
+        if name not in known:
+            raise unknown_name(name, "Cannot find field.", path)
+    return {name: _cleaned_field(cls, known[name], value, path) for name, value in document.items()}
+
+
+def _cleaned_field(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
+    below = f"{path}.{snake_case(field.name)}"
+    if isinstance(value, list) and field.repeated:
+        return [_cleaned_one(cls, field, item, f"{below}[{index}]") for index, item in enumerate(value)]
+    return _cleaned_one(cls, field, value, below)
+
+
+def _cleaned_one(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
+    if field.message is not None and isinstance(value, Mapping):
+        return _cleaned(field.message, value, path)
     if field.kind in ("int32", "int64") and isinstance(value, float) and value.is_integer():
         return int(value)
-    if field.kind != "enum":
-        return value
-    name: Any = field.enum.get(value, value) if type(value) is int else value
+    if field.kind == "enum":
+        return _enum_name(cls, field, value, path)
+    return value
+
+
+def _enum_name(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
+    """The name of a value; None for the one that is not specified, which is no value of the field."""
+    name = field.enum.get(value, value) if type(value) is int else value
     if name not in field.enum.values():
-        place = joined(root, snake_case(path))
-        raise invalid(f"Invalid value at '{place}' ({field.owner}.{field.name}), {value!r}")
-    # The one that is not specified is no value of the field.
+        raise invalid(f"Invalid value at '{path}' ({cls.__name__}.{field.name}), {value!r}")
     return None if str(name).endswith("_UNSPECIFIED") and not field.repeated else name
 
 
@@ -97,13 +112,18 @@ def with_enum_numbers(cls: type[msgspec.Struct], document: Mapping[str, Any]) ->
 
     Google's Python library asks for them by `$alt=json;enum-encoding=int`.
     """
-    found: dict[str, Any] = mapped(cls, document, _numbered)
-    return found
+    known = fields(cls)
+    return {
+        name: _numbered(known[name], value) if name in known else value for name, value in document.items()
+    }
 
 
-def _numbered(_path: str, field: Field | None, value: Any) -> Any:
-    names: dict[int, str] = field.enum if field is not None else {}
-    return next((number for number, name in names.items() if name == value), value)
+def _numbered(field: Field, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbered(field, item) for item in value] if field.repeated else value
+    if field.message is not None and isinstance(value, Mapping):
+        return with_enum_numbers(field.message, value)
+    return next((number for number, name in field.enum.items() if name == value), value)
 
 
 def with_project(document: Any, project: str, *, only: str = "") -> Any:
@@ -152,3 +172,8 @@ def _take(document: Mapping[str, Any], steps: list[str], into: dict[str, Any]) -
             _take(value, rest, kept)
     else:
         into[step] = value
+
+
+def camel_case(name: str) -> str:
+    """The name of a field as JSON has it."""
+    return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)

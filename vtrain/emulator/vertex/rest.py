@@ -16,6 +16,7 @@ from starlette.routing import Route
 from vtrain.emulator.storage.bodies import receive_body
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.emulator.vertex.documents import (
+    camel_case,
     check_shape,
     in_camel_case,
     unknown_name,
@@ -30,7 +31,6 @@ from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refus
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 from vtrain.messages.resources import RESOURCES
-from vtrain.messages.walk import camel_case
 
 _PART = r"([^/:?]{1,200})"
 _PROJECT = r"((?:[a-z0-9.-]{1,100}:)?[^/:?]{1,200})"

@@ -22,7 +22,7 @@ from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.codec import to_document
 from vtrain.messages.log import LogPage, LogQuery
@@ -38,7 +38,6 @@ from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.states import has_ended
 from vtrain.messages.structs import Operation
-from vtrain.messages.walk import snake_case
 from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store
 
@@ -75,7 +74,7 @@ class TrainingService:
     def create_job(self, call: VertexCall) -> Document:
         """Start a job."""
         cls = JOBS[call.place.collection]
-        root = snake_case(cls.__name__)
+        root = snake_case(cls.__name__).removeprefix("_")
         _check_region(call)
         with _refusing(root):
             job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)

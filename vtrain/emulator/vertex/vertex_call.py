@@ -7,9 +7,8 @@ from typing import Any
 
 import msgspec
 
-from vtrain.emulator.vertex.vertex_refusals import invalid
+from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
-from vtrain.messages.walk import snake_case
 
 Document = dict[str, Any]
 

@@ -5,6 +5,7 @@ Codes are those of `google.rpc.Code`, with the HTTP status that belongs to each.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from vtrain.errors import (
@@ -20,7 +21,6 @@ from vtrain.errors import (
     UsageError,
     VtrainError,
 )
-from vtrain.messages.walk import snake_case
 
 HTTP = {
     "INVALID_ARGUMENT": 400,
@@ -76,6 +76,11 @@ class VertexRefusal(Exception):
     def document(self) -> dict[str, Any]:
         """The error as Google's APIs write it."""
         return {"error": {"code": self.http_status, "message": self.message, "status": self.status}}
+
+
+def snake_case(name: str) -> str:
+    """The name of a field, or a path of such names, as the API's own definitions have it."""
+    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
 
 
 def invalid(message: str) -> VertexRefusal:
