@@ -122,7 +122,7 @@ DIFFERENCES: dict[str, Difference] = {
             f'GET {_JOBS}?filter=display_name="t"&pageSize=100',
             f'GET {_JOBS}?filter=display_name="t"&pageSize=100',
         ),
-        says="ERROR: The service's answer to the create is not of the type CustomJob.",
+        says="ERROR: The service answered the create with no CustomJob.",
         answers={f"GET {_JOBS}": {}},
     ),
     "servererr.create-503-once": Difference(

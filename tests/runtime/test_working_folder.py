@@ -188,7 +188,8 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     attempt = make_attempt(tmp_path, TRAINER)
     archive = attempt.job.path / SNAPSHOT
     whole = archive.read_bytes()
-    for length in range(0, len(whole), len(whole) // 12):
+    filling = 16  # in the last bytes of a gzip file may be bits that mean nothing
+    for length in range(0, len(whole) - filling, len(whole) // 12):
         for rest in (b"", b"\xff" + whole[length + 1 :]):
             archive.write_bytes(whole[:length] + rest)
             with pytest.raises(PrepareFailed, match=f"{SNAPSHOT} is not a readable"):

@@ -366,7 +366,7 @@ def _foreign(url: str, answer: str) -> str:
 def _named(answer: Document, expected: str) -> Document:
     """An answer to a create. Raises UnusableAnswerError for one without the name of what was created."""
     if not isinstance(answer.get("name"), str) or not answer["name"].startswith("projects/"):
-        raise UnusableAnswerError(f"The service's answer to the create is not of the type {expected}.")
+        raise UnusableAnswerError(f"The service answered the create with no {expected}.")
     return answer
 
 
