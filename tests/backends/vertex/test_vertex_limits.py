@@ -42,7 +42,7 @@ def test_an_empty_answer_to_a_create_is_no_job(
     vertex: VertexService, backend: VertexBackend, body: bytes
 ) -> None:
     vertex.answer(body, method="POST")
-    with pytest.raises(UnusableAnswerError, match="not of the kind CustomJob") as error:
+    with pytest.raises(UnusableAnswerError, match="no CustomJob") as error:
         backend.submit(backend.plan(CUSTOM_JOB))
     assert "is not known" in error.value.hint
     assert [call.split()[0] for call in vertex.calls()].count("POST") == 1
