@@ -1,4 +1,4 @@
-"""What answers a client or a browser until Ctrl-C: Cloud Storage, and the dashboard."""
+"""Servers that answer a client or a browser until Ctrl-C: Cloud Storage, and the dashboard."""
 
 from __future__ import annotations
 

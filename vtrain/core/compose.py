@@ -396,4 +396,5 @@ def _lay_over_tasks(pools: list[dict[str, Any]], request: JobRequest) -> None:
 def _merge_env(env: list[dict[str, str]], changes: dict[str, str]) -> list[dict[str, str]]:
     given = {name: {"name": name, "value": value} for name, value in changes.items()}
     kept = [given.get(variable.get("name", ""), variable) for variable in env]
-    return kept + [variable for variable in given.values() if variable not in kept]
+    there = {variable.get("name") for variable in env}
+    return kept + [variable for name, variable in given.items() if name not in there]

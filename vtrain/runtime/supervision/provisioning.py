@@ -1,4 +1,4 @@
-"""What a job needs before its first replica starts: the preparation, the order of every replica."""
+"""The steps of a job before its first replica starts: the preparation, and the order of every replica."""
 
 from __future__ import annotations
 
