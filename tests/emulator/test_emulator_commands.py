@@ -21,6 +21,8 @@ import pytest
 
 import vtrain
 from vtrain.emulator.running import find_running
+from vtrain.retry import wait_until
+from vtrain.runtime.locks import lock_holder
 
 ROOT = Path(vtrain.__file__).parent.parent
 UPGRADE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -42,10 +44,12 @@ class Machine:
         )
 
     def stop_all(self) -> None:
-        """End what a test has left."""
+        """End what a test has left, and wait for it: a killed process has its lock a moment longer."""
         for running in find_running(self.home):
             assert running.process > 1
             os.kill(running.process, signal.SIGKILL)
+        locks = list((self.home / "emulator").glob("*.lock"))
+        assert wait_until(lambda: not any(map(lock_holder, locks)), 60, 0.01)
 
 
 @pytest.fixture
