@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vtrain.messages.custom_job import CustomJobSpec
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.capacity.leases import Claim
+    from vtrain.runtime.environments.environment import EnvironmentSpec
 
 T = TypeVar("T")
 
@@ -159,6 +160,19 @@ def image_uri(pool: WorkerPoolSpec) -> str:
     """The image that a pool names: that of its container, or the executor image."""
     task = pool.task
     return task.executor_image_uri if isinstance(task, PythonPackageSpec) else task.image_uri if task else ""
+
+
+def environment_spec(pool: WorkerPoolSpec, order: JobOrder) -> EnvironmentSpec:
+    """The environment that a pool's packages need. Raises ConfigError for a URI that is not local."""
+    from vtrain.runtime.environments.environment import EnvironmentSpec
+
+    return EnvironmentSpec(
+        packages=tuple(map(str, package_paths(pool, Path(order.home)))),
+        image_uri=image_uri(pool),
+        python=order.setting.python,
+        python_downloads=order.setting.python_downloads,
+        folder=order.command.folder if order.command is not None else "",
+    )
 
 
 def for_each_pool(order: JobOrder, make: Callable[[int, WorkerPoolSpec], T]) -> tuple[T, ...]:

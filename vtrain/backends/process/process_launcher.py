@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
 from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
-from vtrain.backends.local_plan import for_each_pool, package_files
-from vtrain.backends.process.process_plan import environment_spec
+from vtrain.backends.local_plan import environment_spec, for_each_pool, package_files
 from vtrain.backends.process.process_world import HOST, buckets_folder, process_world, seen_folder
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.privacy import make_private

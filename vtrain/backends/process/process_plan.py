@@ -13,10 +13,10 @@ import msgspec
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.backends.local_plan import (
     completed,
+    environment_spec,
     image_uri,
     local_claim,
     package_files,
-    package_paths,
     planned_order,
     pool_lines,
     unique,
@@ -111,19 +111,6 @@ class ProcessPlanner:
             return accelerator_notice(pool.machine_spec, devices, required=required)
 
         return pool_lines(job, notice)
-
-
-def environment_spec(pool: WorkerPoolSpec, order: JobOrder) -> EnvironmentSpec:
-    """The environment that a pool's packages need. Raises ConfigError for a URI that is not local."""
-    from vtrain.runtime.environments.environment import EnvironmentSpec
-
-    return EnvironmentSpec(
-        packages=tuple(map(str, package_paths(pool, Path(order.home)))),
-        image_uri=image_uri(pool),
-        python=order.setting.python,
-        python_downloads=order.setting.python_downloads,
-        folder=order.command.folder if order.command is not None else "",
-    )
 
 
 def _refuse_containers(job: CustomJob) -> None:
