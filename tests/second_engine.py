@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TextIO
 
 from vtrain.containers.discovery import EngineAddress, refusal
 
@@ -60,6 +61,11 @@ class SecondEngine:
         """SIGKILL: containers go on without an engine."""
         self._end(signal.SIGKILL)
         self._bury_containerd()
+
+    def container_log(self) -> TextIO:
+        """The engine's own log of its one container, which can be read after that is removed."""
+        (file,) = self._folder.glob("**/*-json.log")
+        return file.open()
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
