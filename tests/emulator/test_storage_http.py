@@ -389,6 +389,19 @@ def test_a_client_that_takes_308_for_a_redirect_gets_200(http: Any, place: str) 
     assert "x-http-status-code-override" not in last.headers
 
 
+def test_a_post_may_name_another_method(http: Any, place: str) -> None:
+    """Java's client cannot send PATCH."""
+    put(http, place, "a/b")
+    path, changes = object_path(place, "a/b"), {"contentType": "text/x-own"}
+    assert http("POST", path, changes).status == 405
+    assert http("POST", path, changes, X_HTTP_Method_Override="PATCH").status == 200
+    assert http("GET", path).document["contentType"] == "text/x-own"
+    assert http("GET", path, X_HTTP_Method_Override="DELETE").status == 200
+    assert http("POST", path, X_HTTP_Method_Override="no such").status == 405
+    assert http("POST", path, X_HTTP_Method_Override="DELETE").status == 204
+    assert http("GET", path).status == 404
+
+
 def test_the_policy_of_a_bucket_is_kept(http: Any, place: str) -> None:
     path = f"/storage/v1/{place}/iam"
     first = http("GET", path + "?optionsRequestedPolicyVersion=3").document
