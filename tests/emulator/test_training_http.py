@@ -146,12 +146,12 @@ def test_numbers_and_snake_case_mean_the_same(http: Http) -> None:
     ended(http, made["name"])
 
 
-@pytest.mark.parametrize("unspecified", ["NAME", 0])
+@pytest.mark.parametrize("unspecified", ["NAME", 0, 0.0, None])
 def test_an_enum_that_is_not_specified_is_left_out(http: Http, unspecified: Any) -> None:
     """Notebooks write it, as `algorithm: ALGORITHM_UNSPECIFIED`, for the default."""
 
     def none_of(name: str) -> Any:
-        return unspecified if unspecified == 0 else f"{name}_UNSPECIFIED"
+        return f"{name}_UNSPECIFIED" if unspecified == "NAME" else unspecified
 
     parameter = {
         "parameterId": "lr",
