@@ -58,7 +58,7 @@ def main() -> int:
 
 def serve(home: Path) -> tuple[str, Callable[[], None]]:
     """An emulator of a home, and how it is stopped."""
-    words = [*VTRAIN, "emulator", "start", "--port=0", "--backend=process"]
+    words = [*VTRAIN, "emulator", "start", "--port=0", "--backend=process", "--no-require-token"]
     environment = {**os.environ, "VTRAIN_HOME": str(home)}
     with subprocess.Popen([*words, "--detach"], env=environment, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -71,7 +71,7 @@ def started(home: Path) -> float:
     """Seconds from the start of the program to its first answer."""
     environment = {**os.environ, "VTRAIN_HOME": str(home)}
     began = time.perf_counter()
-    words = [*VTRAIN, "emulator", "start", "--port=0", "--backend=process"]
+    words = [*VTRAIN, "emulator", "start", "--port=0", "--backend=process", "--no-require-token"]
     quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(words, env=environment, text=True, **quiet) as child:
         assert child.stdout is not None

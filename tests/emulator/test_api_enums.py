@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -30,11 +31,9 @@ def check_enums(cls: type[Any], descriptor: Any, walked: set[type[Any]]) -> None
 
 
 def test_every_enum_has_the_numbers_of_the_api() -> None:
-    from google.cloud import aiplatform_v1
-
-    walked: set[type[Any]] = set()
+    messages, walked = load_messages("v1"), set[type[Any]]()
     for cls in RESOURCES.values():
-        check_enums(cls, getattr(aiplatform_v1, cls.__name__).pb().DESCRIPTOR, walked)
+        check_enums(cls, messages[cls.__name__].pb().DESCRIPTOR, walked)
     assert StudySpec in walked and MachineSpec in walked
 
 
@@ -50,14 +49,17 @@ def test_every_request_has_the_fields_of_the_api() -> None:
 
 
 def test_every_method_is_one_of_the_api() -> None:
-    from google.cloud import aiplatform_v1
-
+    messages = load_messages("v1")
     for name, collections in SERVICES.items():
         service = name.rpartition(".")[2]
         if service == "Operations":
             continue
-        client = getattr(aiplatform_v1, f"{service}Client")
+        module = import_module(f"google.cloud.aiplatform_v1.services.{_snake_case(service)}")
+        client = getattr(module, f"{service}Client")
         for method in (method for collection in collections for method in METHODS[collection]):
-            snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in method.rpc)
-            assert hasattr(client, snake.lstrip("_")), method.rpc
-            assert method.answer in ("Empty", "Operation") or hasattr(aiplatform_v1, method.answer)
+            assert hasattr(client, _snake_case(method.rpc)), method.rpc
+            assert method.answer in ("Empty", "Operation", *messages)
+
+
+def _snake_case(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

@@ -293,6 +293,10 @@ def test_bad_chunks_are_refused(http: Any, place: str) -> None:
         (b"x", "bytes 0-x/1"),
         (b"x" * 5, "bytes 0-4/3"),
         (b"x" * 3, "bytes 0-2/2"),
+        (b"", "bytes 1-0/*"),
+        (b"x", "bytes 5-*/*"),
+        (b"x", "bytes *-5/*"),
+        (b"x", f"bytes 0-{10**19 - 1}/*"),
     ):
         assert http("PUT", where, content, content_range=span).status == 400
     assert http("PUT", where, b"all of it").document["size"] == "9"
@@ -343,6 +347,59 @@ def test_the_parts_of_an_upload_may_come_by_post(http: Any, place: str) -> None:
             position = end
         assert (reply.status, reply.document["size"]) == (200, str(total))
         assert http("GET", object_path(place, name) + "?alt=media").body == b"".join(parts)
+
+
+def test_of_a_chunk_whole_units_are_kept_unless_it_is_the_last(http: Any, place: str) -> None:
+    """gcsfs up to 2026.4 sends whatever it has, and goes on from the `Range` of the answer."""
+    content = bytes(range(256)) * 4096 + b"end"
+    where, held = start(http, place), 0
+    while held + UNIT < len(content):
+        part = content[held : held + UNIT + 12345]
+        reply = http("POST", where, part, content_range=f"bytes {held}-{held + len(part) - 1}/*")
+        held += UNIT
+        assert (reply.status, reply.headers["range"]) == (308, f"bytes=0-{held - 1}")
+    last = http(
+        "POST", where, content[held:], content_range=f"bytes {held}-{len(content) - 1}/{len(content)}"
+    )
+    assert (last.status, last.document["size"]) == (200, str(len(content)))
+    assert http("GET", object_path(place, "upload") + "?alt=media").body == content
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 5, bytes(3 * UNIT + 7)], ids=len)
+@pytest.mark.parametrize("known", [True, False])
+def test_the_body_may_say_where_the_content_ends(http: Any, place: str, content: bytes, known: bool) -> None:
+    """As Node's client streams: `bytes 0-*/*`, and from where it broke off after that."""
+    where, total = start(http, place), len(content) if known else "*"
+    held = UNIT if len(content) > UNIT else 0
+    if held:
+        http("PUT", where, content[:held], content_range=f"bytes 0-{held - 1}/*")
+    done = http("PUT", where, content[held:], content_range=f"bytes {held}-*/{total}")
+    assert (done.status, done.document["size"]) == (200, str(len(content)))
+    assert http("GET", object_path(place, "upload") + "?alt=media").body == content
+
+
+def test_a_client_that_takes_308_for_a_redirect_gets_200(http: Any, place: str) -> None:
+    """As Go's asks for: https://github.com/googleapis/google-api-go-client, `gensupport/resumable.go`."""
+    where, asks = start(http, place), {"X_GUploader_No_308": "yes"}
+    part = http("POST", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*", **asks)
+    assert (part.status, part.headers["range"], part.body) == (200, f"bytes=0-{UNIT - 1}", b"")
+    assert part.headers["x-http-status-code-override"] == "308"
+    last = http("POST", where, b"", content_range=f"bytes */{UNIT}", **asks)
+    assert (last.status, last.document["size"]) == (200, str(UNIT))
+    assert "x-http-status-code-override" not in last.headers
+
+
+def test_a_post_may_name_another_method(http: Any, place: str) -> None:
+    """Java's client cannot send PATCH."""
+    put(http, place, "a/b")
+    path, changes = object_path(place, "a/b"), {"contentType": "text/x-own"}
+    assert http("POST", path, changes).status == 405
+    assert http("POST", path, changes, X_HTTP_Method_Override="PATCH").status == 200
+    assert http("GET", path).document["contentType"] == "text/x-own"
+    assert http("GET", path, X_HTTP_Method_Override="DELETE").status == 200
+    assert http("POST", path, X_HTTP_Method_Override="no such").status == 405
+    assert http("POST", path, X_HTTP_Method_Override="DELETE").status == 204
+    assert http("GET", path).status == 404
 
 
 def test_the_policy_of_a_bucket_is_kept(http: Any, place: str) -> None:

@@ -15,6 +15,7 @@ from storage_service import Http
 
 import vtrain
 from vtrain.emulator.vertex.open_backends import OpenBackends
+from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 from vtrain.messages.training_task import CUSTOM_TASK
 from vtrain.testing.script import Script, script_job
 
@@ -146,12 +147,12 @@ def test_numbers_and_snake_case_mean_the_same(http: Http) -> None:
     ended(http, made["name"])
 
 
-@pytest.mark.parametrize("unspecified", ["NAME", 0])
+@pytest.mark.parametrize("unspecified", ["NAME", 0, 0.0, None])
 def test_an_enum_that_is_not_specified_is_left_out(http: Http, unspecified: Any) -> None:
     """Notebooks write it, as `algorithm: ALGORITHM_UNSPECIFIED`, for the default."""
 
     def none_of(name: str) -> Any:
-        return unspecified if unspecified == 0 else f"{name}_UNSPECIFIED"
+        return f"{name}_UNSPECIFIED" if unspecified == "NAME" else unspecified
 
     parameter = {
         "parameterId": "lr",
@@ -339,17 +340,38 @@ def test_fields_of_the_service_alone_are_ignored(http: Http) -> None:
     assert ended(http, made["name"])["state"] == "JOB_STATE_SUCCEEDED"
 
 
+def test_a_job_that_the_backend_cannot_run_may_run_after_a_change(http: Http) -> None:
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "containerSpec": {"imageUri": "own"}}
+    document = {"displayName": "own", "jobSpec": {"workerPoolSpecs": [{**pool, "replicaCount": 1}]}}
+    message = refusal(http("POST", f"{PARENT}/customJobs", document), 400, "FAILED_PRECONDITION")
+    assert "run by Docker" in message
+
+
+def test_a_refusal_names_no_flags(http: Http) -> None:
+    image = {"imageUri": "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-5:latest"}
+    model = {"displayName": "m", "artifactUri": "gs://models/none", "containerSpec": image}
+    message = refusal(http("POST", f"{PARENT}/models:upload", {"model": model}), 400, "INVALID_ARGUMENT")
+    assert message == "There are no files in gs://models/none, which artifact_uri names."
+
+
+def test_a_project_has_the_number_that_jobs_have(http: Http) -> None:
+    project = http("GET", "/v1/projects/example.com:demo").document
+    assert (project["projectId"], project["projectNumber"]) == ("example.com:demo", LOCAL_PROJECT_NUMBER)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "word"),
     [
-        ("GET", "/v1/projects/demo", 404, "NOT_FOUND"),
+        ("GET", "/v1/projects", 405, "UNIMPLEMENTED"),
+        ("POST", "/v1/projects/demo:getIamPolicy", 405, "UNIMPLEMENTED"),
+        ("GET", f"{PARENT}/customJobs/%C3%A9", 404, "NOT_FOUND"),
         ("GET", "/nothing", 404, "NOT_FOUND"),
         ("GET", f"{PARENT}/customJobs/12345", 404, "NOT_FOUND"),
-        ("GET", f"{PARENT}/customJobs/..%2F..%2Fetc", 501, "UNIMPLEMENTED"),
-        ("PUT", f"{PARENT}/customJobs/1", 501, "UNIMPLEMENTED"),
-        ("POST", f"{PARENT}/endpoints", 501, "UNIMPLEMENTED"),
-        ("POST", f"{PARENT}/batchPredictionJobs", 501, "UNIMPLEMENTED"),
-        ("POST", f"{PARENT}/customJobs/1:explode", 501, "UNIMPLEMENTED"),
+        ("GET", f"{PARENT}/customJobs/..%2F..%2Fetc", 405, "UNIMPLEMENTED"),
+        ("PUT", f"{PARENT}/customJobs/1", 405, "UNIMPLEMENTED"),
+        ("POST", f"{PARENT}/endpoints", 405, "UNIMPLEMENTED"),
+        ("POST", f"{PARENT}/batchPredictionJobs", 405, "UNIMPLEMENTED"),
+        ("POST", f"{PARENT}/customJobs/1:explode", 405, "UNIMPLEMENTED"),
         ("GET", f"{PARENT}/customJobs?pageSize=-1", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?pageToken=x", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?pageToken={'9' * 40}", 400, "INVALID_ARGUMENT"),
@@ -538,7 +560,7 @@ def test_models_are_changed(http: Http, home: Path) -> None:
     refusal(patch("", "displayName", displayName="x", bogus=1), 400, "INVALID_ARGUMENT")
     refusal(patch("0", "displayName", displayName="x"), 404, "NOT_FOUND")
     refusal(patch("@7", "labels", labels={}), 404, "NOT_FOUND")
-    refusal(http("PATCH", f"{PARENT}/persistentResources/a?updateMask=labels", {}), 501, "UNIMPLEMENTED")
+    refusal(http("PATCH", f"{PARENT}/persistentResources/a?updateMask=labels", {}), 405, "UNIMPLEMENTED")
     named = http("POST", f"/v1/{name}@2:mergeVersionAliases", {"versionAliases": ["best", "default"]})
     assert named.document["versionAliases"] == ["best", "default"]
     assert http("GET", f"/v1/{name}").document["versionId"] == "2"

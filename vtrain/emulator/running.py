@@ -160,6 +160,9 @@ def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str
     user = f"token:{running.token}@" if running.token else ""
     found = {
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{running.url}/",
+        # Else gcloud's `config set project` and `services enable` try to reach Google for half a minute.
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{running.url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{running.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{running.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{running.url}/storage/v1/",
         # gcloud storage drops the path from addresses of uploads and downloads, and sends an access token

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, unquote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -103,7 +104,10 @@ def make_service(home: Path) -> ASGIApp:
 
 
 class RawPaths:
-    """Leaves `%2F` in paths as it is: there it belongs to an object's name, and does not end it."""
+    """Leaves `%2F` in paths as it is: there it belongs to an object's name, and does not end it.
+
+    A POST may name another method, which it stands for: Java's client, for example, cannot send PATCH.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -113,8 +117,12 @@ class RawPaths:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        method = scope["method"]
+        if method == "POST":
+            method = Headers(scope=scope).get("x-http-method-override", method).upper()
+        path = scope["raw_path"].decode("latin-1")
         try:
-            await self._app({**scope, "path": scope["raw_path"].decode("latin-1")}, receive, send)
+            await self._app({**scope, "method": method, "path": path}, receive, send)
         except CancelledError:  # the service has ended, and has waited for this request
             await answer_refusal(StorageRefusal(503, "backendError", "The service ends."))(
                 scope, receive, send

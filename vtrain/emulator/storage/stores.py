@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import re
 import shutil
 import tempfile
 import time
@@ -19,13 +18,12 @@ from vtrain.emulator.storage.catalog import Catalog
 from vtrain.emulator.storage.object_files import BucketFolders
 from vtrain.emulator.storage.object_listing import Position
 from vtrain.emulator.storage.object_store import ObjectStore, StoredObject, settable
-from vtrain.emulator.storage.storage_refusals import Conditions, StorageRefusal, invalid
+from vtrain.emulator.storage.storage_refusals import Conditions, StorageRefusal
 from vtrain.settings import make_home
 from vtrain.staging import LocalBuckets
 
 MOST_SESSIONS = 1000
 """Resumable uploads that are kept at the same time."""
-_SPAN = re.compile(r"bytes (?:\*|([0-9]{1,19})-([0-9]{1,19}))/(?:\*|([0-9]{1,19}))")
 
 
 class UploadSession:
@@ -114,22 +112,6 @@ class Sessions:
         """End all uploads."""
         for session in self._open.values():
             session.discard()
-
-
-class ContentRange:
-    """A `Content-Range` of an upload: `bytes 0-99/100`, `bytes 0-99/*`, `bytes */100`, `bytes */*`."""
-
-    def __init__(self, header: str) -> None:
-        match = _SPAN.fullmatch(header.strip())
-        if match is None:
-            raise invalid(f"Content-Range: {header[:100]!r} is not a byte range.")
-        first, last, total = (None if number is None else int(number) for number in match.groups())
-        self.total = total
-        self.start = first
-        self.length = 0 if first is None or last is None else last - first + 1
-        is_beyond = last is not None and total is not None and last >= total
-        if self.length < 0 or is_beyond:
-            raise invalid(f"Content-Range: {header!r} is not a byte range.")
 
 
 FOLDER = "storage"

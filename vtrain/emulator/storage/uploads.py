@@ -13,10 +13,10 @@ from vtrain.emulator.storage.bodies import LARGEST_OBJECT, receive, receive_body
 from vtrain.emulator.storage.storage_call import StorageCall, answer, read_json
 from vtrain.emulator.storage.storage_documents import object_document
 from vtrain.emulator.storage.storage_refusals import StorageRefusal, invalid
-from vtrain.emulator.storage.stores import ContentRange, StorageService, UploadSession
+from vtrain.emulator.storage.stores import StorageService, UploadSession
 
 CHUNK_UNIT = 256 * 1024
-"""A chunk of a resumable upload is a multiple of this, but for the last one."""
+"""A chunk of a resumable upload has at least so many bytes, of which multiples are kept; the last has any."""
 _RESUME_INCOMPLETE = 308
 _CANCELLED = 499
 
@@ -81,48 +81,79 @@ async def continue_upload(service: StorageService, request: Request, call: Stora
     session = service.sessions.get(call.query.get("upload_id", ""))
     async with session.lock:
         if session.finished is None:
-            header = call.headers.get("content-range")
-            await _add(session, request, ContentRange(header) if header else None, _checksums(call))
+            span = ContentRange(call.headers.get("content-range", _WHOLE))
+            await _add(session, request, span, _checksums(call))
         if session.finished is not None:
             return answer(object_document(session.finished, call.base))
         held = {"range": f"bytes=0-{session.received - 1}"} if session.received else {}
+        if call.headers.get("x-guploader-no-308") == "yes":  # from Go, where a 308 is a redirect
+            return Response(headers={**held, "x-http-status-code-override": f"{_RESUME_INCOMPLETE}"})
         return Response(status_code=_RESUME_INCOMPLETE, headers=held)
 
 
+_WHOLE = "bytes 0-*/*"
+_SPAN = re.compile(r"bytes (?:\*|([0-9]{1,19})-(?:\*|([0-9]{1,19})))/(?:\*|([0-9]{1,19}))")
+
+
+class ContentRange:
+    """A `Content-Range` of an upload: `bytes 0-99/100`, `bytes 0-99/*`, `bytes */100`, `bytes */*`.
+
+    `bytes 0-*/*` is all that the body has: so Node's library streams. `start` is None for a question,
+    `end` is None where the body decides.
+    """
+
+    def __init__(self, header: str) -> None:
+        match = _SPAN.fullmatch(header.strip())
+        if match is None:
+            raise invalid(f"Content-Range: {header[:100]!r} is not a byte range.")
+        first, last, total = (None if number is None else int(number) for number in match.groups())
+        self.start, self.total = first, total
+        self.end = total if last is None else last + 1
+        most = LARGEST_OBJECT if total is None else total
+        if first is not None and last is not None and not first <= last < most:
+            raise invalid(f"Content-Range: {header!r} is not a byte range.")
+
+
 async def _add(
-    session: UploadSession, request: Request, span: ContentRange | None, checksums: dict[str, str]
+    session: UploadSession, request: Request, span: ContentRange, checksums: dict[str, str]
 ) -> None:
-    """Write a chunk, or the whole content where no range is given. Make the object at the end."""
-    if span is None or span.start is not None:
-        position = span.start if span and span.start is not None else 0
-        _check_chunk(session, span, position)
-        limit = LARGEST_OBJECT if span is None else span.length
+    """Write a chunk, or all the rest where the range has no end. Make the object at the end."""
+    if span.start is not None:
+        appender = _Appender(session, span.start, _end_of_chunk(session, span, span.start))
+        most = LARGEST_OBJECT if span.end is None else span.end - span.start
         with session.opened():
-            await receive(request, _Appender(session, position), limit)
-    if span is None or session.received == span.total:
+            await receive(request, appender, most)
+    is_rest = span.start is not None and span.end is None
+    if is_rest or session.received == span.total:
         await run_in_threadpool(session.finish, checksums)
 
 
-def _check_chunk(session: UploadSession, span: ContentRange | None, position: int) -> None:
-    if position > session.received:
-        raise invalid(f"The chunk begins at {position}, and {session.received} bytes have arrived.")
-    if span is None:
-        return
-    is_last = span.total is not None and position + span.length >= span.total
-    if not is_last and span.length % CHUNK_UNIT:
-        raise invalid(f"A chunk of {span.length} bytes that is not the last is no multiple of {CHUNK_UNIT}.")
+def _end_of_chunk(session: UploadSession, span: ContentRange, start: int) -> int:
+    """The position up to which a chunk is kept: clients go on from there. Raises StorageRefusal."""
+    if start > session.received:
+        raise invalid(f"The chunk begins at {start}, and {session.received} bytes have arrived.")
+    if span.end is None:
+        return LARGEST_OBJECT
+    if span.end == span.total:
+        return span.end
+    length = span.end - start
+    if length < CHUNK_UNIT:
+        raise invalid(f"A chunk of {length} bytes that is not the last has fewer than {CHUNK_UNIT}.")
+    return span.end - length % CHUNK_UNIT
 
 
 class _Appender:
-    """Writes the bytes of one chunk to an upload."""
+    """Writes the bytes of one chunk to an upload, up to a position of its content."""
 
-    def __init__(self, session: UploadSession, position: int) -> None:
+    def __init__(self, session: UploadSession, position: int, end: int) -> None:
         self._session = session
         self._position = position
+        self._end = end
 
     def __call__(self, data: bytes) -> None:
-        self._session.write(self._position, data)
-        self._position += len(data)
+        kept = data[: max(self._end - self._position, 0)]
+        self._session.write(self._position, kept)
+        self._position += len(kept)
 
 
 async def cancel_upload(service: StorageService, _request: Request, call: StorageCall) -> Response:

@@ -92,9 +92,9 @@ def _cleaned_field(cls: type[msgspec.Struct], field: Field, value: Any, path: st
 def _cleaned_one(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
     if field.message is not None and isinstance(value, Mapping):
         return _cleaned(field.message, value, path)
-    if field.kind in ("int32", "int64") and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if field.kind == "enum":
+    if field.kind in ("int32", "int64", "enum") and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if field.kind == "enum" and value is not None:
         return _enum_name(cls, field, value, path)
     return value
 

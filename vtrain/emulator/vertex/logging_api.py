@@ -29,7 +29,7 @@ from vtrain.emulator.vertex.filters import (
 from vtrain.emulator.vertex.resource_listing import page_size
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
+from vtrain.emulator.vertex.vertex_refusals import invalid
 from vtrain.messages.log import ATTEMPT_LABEL, STREAM_LABEL, LogEntry, LogPage, LogQuery
 
 PAGE = 50
@@ -71,7 +71,7 @@ def list_entries(service: TrainingService, body: Document) -> Document:
     body = in_camel_case(body, _FIELDS)
     wanted = _read_filter(str(body.get("filter") or ""))
     if str(body.get("orderBy") or "timestamp asc") not in ("timestamp asc", "timestamp"):
-        raise VertexRefusal("UNIMPLEMENTED", 'The emulator knows one order of entries: "timestamp asc".')
+        raise invalid('The emulator knows one order of entries: "timestamp asc".')
     size = page_size(body.get("pageSize"), PAGE)
     name = service.job_of_log(wanted.job_id) if wanted.job_id else ""
     if not name:

@@ -29,7 +29,7 @@ from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
-from vtrain.messages.names import LOCAL_PROJECT, ResourceName
+from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 from vtrain.messages.resources import RESOURCES
 
 _PART = r"([^/:?]{1,200})"
@@ -47,7 +47,7 @@ _ID = re.compile(r"[A-Za-z0-9_.@-]{1,128}")
 
 
 def api_routes(service: TrainingService) -> list[Route]:
-    """The routes of Vertex AI and of Cloud Logging."""
+    """The routes of Vertex AI and of Cloud Logging, and the one of Resource Manager that gcloud asks."""
 
     async def vertex(request: Request) -> Response:
         return await _answered(request, lambda body: _call_vertex(service, request, body))
@@ -55,10 +55,16 @@ def api_routes(service: TrainingService) -> list[Route]:
     async def logging(request: Request) -> Response:
         return await _answered(request, lambda body: list_entries(service, read_json(body)))
 
+    async def project(request: Request) -> Response:
+        named = request.path_params["project"]
+        number = {"projectNumber": LOCAL_PROJECT_NUMBER, "lifecycleState": "ACTIVE"}
+        return as_json({"projectId": named, "name": named, **number}, 200)
+
     verbs = ["GET", "POST", "PATCH", "DELETE", "PUT"]
     paths = ("/v1/{rest:path}", "/v1beta1/{rest:path}", "/ui/{rest:path}")
     return [
         Route("/v2/entries:list", logging, methods=["POST"]),
+        Route("/v1/projects/{project}", project, methods=["GET"]),
         *(Route(path, vertex, methods=verbs) for path in paths),
     ]
 
@@ -163,8 +169,10 @@ def _read_query(raw: bytes) -> dict[str, str]:
 def find_place(verb: str, path: str) -> tuple[Method, ResourceName]:
     """The method of a request, and what it is about. Raises VertexRefusal where it is not emulated."""
     found = _PATH.fullmatch(path)
-    parts = found[3].split("/") if found else []
-    if found is None or not all(map(_ID.fullmatch, parts)):
+    if found is None:
+        raise VertexRefusal("UNIMPLEMENTED", f"The emulator does not emulate {verb} {path[:300]}.")
+    parts = found[3].split("/")
+    if not all(map(_ID.fullmatch, parts)):
         raise VertexRefusal("NOT_FOUND", f"There is no method {verb} {path[:300]}.")
     of_one, action = len(parts) % 2 == 0, found[4] or ""
     resource_id = parts.pop() if of_one else ""

@@ -11,7 +11,6 @@ from typing import Any
 from vtrain.errors import (
     ConfigError,
     ConflictError,
-    EngineError,
     FieldError,
     HomeError,
     NotFoundError,
@@ -31,9 +30,10 @@ HTTP = {
     "ALREADY_EXISTS": 409,
     "RESOURCE_EXHAUSTED": 429,
     "INTERNAL": 500,
-    "UNIMPLEMENTED": 501,
+    "UNIMPLEMENTED": 405,
     "UNAVAILABLE": 503,
 }
+"""The HTTP status of each code. That of `UNIMPLEMENTED` is 501, which gcloud asks again for half a minute."""
 CODES = {
     "INVALID_ARGUMENT": 3,
     "NOT_FOUND": 5,
@@ -51,13 +51,14 @@ _STATUSES: tuple[tuple[type[VtrainError], str], ...] = (
     (NotFoundError, "NOT_FOUND"),
     (ConflictError, "ALREADY_EXISTS"),
     (ServiceBusyError, "RESOURCE_EXHAUSTED"),
-    (EngineError, "FAILED_PRECONDITION"),
-    (UnavailableError, "UNIMPLEMENTED"),
+    (UnavailableError, "FAILED_PRECONDITION"),
     (HomeError, "FAILED_PRECONDITION"),
     (StorageError, "UNAVAILABLE"),
     (ConfigError, "INVALID_ARGUMENT"),
     (UsageError, "INVALID_ARGUMENT"),
 )
+_FIELDS_OF_FLAGS = {"--artifact-uri": "artifact_uri", "--dataset": "input_data_config.dataset_id"}
+"""What clients of the API know in the place of flags that errors name."""
 
 
 class VertexRefusal(Exception):
@@ -95,4 +96,7 @@ def refusal_of(error: VtrainError, root: str = "") -> VertexRefusal:
         path = ".".join(filter(None, (root, snake_case(error.path))))
         problem = error.message.partition(": ")[2]
         return VertexRefusal(status, f"List of found errors:\t1.Field: {path}; Message: {problem}\t")
-    return VertexRefusal(status, error.message)
+    message = error.message
+    for flag, field in _FIELDS_OF_FLAGS.items():
+        message = message.replace(flag, field)
+    return VertexRefusal(status, message)
