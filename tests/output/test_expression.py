@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.expressions import parse_filter
-from vtrain.output.sorting import parse_sort, sort_documents
+from vtrain.output.language.expressions import parse_filter
+from vtrain.output.language.format import parse_sort
+from vtrain.output.language.projection import sort_documents
 
 NOW = datetime(2026, 1, 10, tzinfo=timezone.utc)
 OAK = {

@@ -19,8 +19,8 @@ from vtrain.output.terminal import in_width, visible
 from vtrain.output.writing import in_haste, write_all
 
 if TYPE_CHECKING:
-    from vtrain.output.format import Format
-    from vtrain.output.keys import Path
+    from vtrain.output.language.format import Format
+    from vtrain.output.language.keys import Path
     from vtrain.output.terminal import StatusLine
 
 _WORTH_WRITING = 32_768  # characters
@@ -77,7 +77,7 @@ class Console:
         if self._flatten:
             self.print_list(self.flattened([document]), chosen)
         else:
-            from vtrain.output.printers import render
+            from vtrain.output.language.printers import render
 
             self._print([render(document, chosen)])
 
@@ -88,7 +88,7 @@ class Console:
     def print_list(self, documents: Iterable[Any], chosen: Format) -> None:
         """Several resources on stdout, in a format that the caller has chosen."""
         if self.user_output:
-            from vtrain.output.printers import render_list
+            from vtrain.output.language.printers import render_list
 
             self._print(render_list(documents, chosen))
 
@@ -96,7 +96,7 @@ class Console:
         """The documents after `--flatten`."""
         if not self._flatten:
             return documents
-        from vtrain.output.projector import flatten_documents
+        from vtrain.output.language.projection import flatten_documents
 
         return flatten_documents(documents, self._flatten)
 
@@ -270,12 +270,12 @@ class Console:
 
 def _parsed(text: str) -> Format:
     """A format. Its language takes longer to import than a command that prints nothing has time for."""
-    from vtrain.output.projection import parse_format
+    from vtrain.output.language.format import parse_format
 
     return parse_format(text)
 
 
 def _path_of(key: str) -> Path:
-    from vtrain.output.expressions import parse_key
+    from vtrain.output.language.expressions import parse_key
 
     return parse_key(key, "--flatten").path

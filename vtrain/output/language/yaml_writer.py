@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from vtrain.output.value_transforms import float_
+from vtrain.output.language.value_transforms import float_
 
 _WIDTH = 80  # characters, after which a line is folded
 _LONGEST_SIMPLE_KEY = 800  # characters; YAML readers may refuse an unmarked key over 1024

@@ -8,8 +8,8 @@ from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import get, parse_path
-from vtrain.output.value_transforms import MOST_DIGITS, to_integer, to_number
+from vtrain.output.language.keys import get, parse_path
+from vtrain.output.language.value_transforms import MOST_DIGITS, to_integer, to_number
 from vtrain.times import format_duration, parse_duration, parse_timestamp
 
 _EXTENSION = re.compile(r"%([1-9]?)([EO]?)([fsz])")

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from vtrain.output.format import PAGE, Format
-from vtrain.output.keys import get
+from vtrain.output.language.format import PAGE, Format
+from vtrain.output.language.keys import get
 
 Printer = Callable[[Iterable[Any], Format, bool], Iterator[str]]
 """Prints documents. The last argument is true for a list, whose elements are separated by marks."""
@@ -37,13 +37,13 @@ def _projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
     """The function that reduces documents to the keys of a format; most formats keep all of them."""
     if keeps_null and not fmt.columns and not fmt.attributes:
         return lambda document: document
-    from vtrain.output.projector import projector
+    from vtrain.output.language.projection import projector
 
     return projector(fmt, keeps_null=keeps_null)
 
 
 def _yaml(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    from vtrain.output.yaml_writer import dump_yaml
+    from vtrain.output.language.yaml_writer import dump_yaml
 
     project = _projector(fmt, keeps_null=True)
     mark = "---\n" if is_list else ""
@@ -115,7 +115,7 @@ def _ignore(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[st
 
 
 def _table(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    from vtrain.output.table import print_table
+    from vtrain.output.language.table import print_table
 
     del is_list
     return print_table(documents, fmt, _print_nested)
@@ -131,7 +131,7 @@ def _line_printer(name: str) -> Printer:
     """A printer that is imported when it is used: most commands print YAML or JSON."""
 
     def run(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-        from vtrain.output import line_printers
+        from vtrain.output.language import line_printers
 
         found: Printer = getattr(line_printers, name)
         return found(documents, fmt, is_list)

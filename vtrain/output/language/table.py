@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from vtrain.output.format import PAGE, Column, Format
+from vtrain.output.language.format import PAGE, Column, Format
+from vtrain.output.language.projection import cell_text, row_projector
 from vtrain.output.layout import beginning, display_width, text_width
-from vtrain.output.projector import cell_text, row_projector
 
 Texts = Sequence[str]
 PrintNested = Callable[[Any, Format], str]

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import Aliases, Call, Key, Path, Step, get, no_alias, scan_path
-from vtrain.output.scanner import OPERATORS, Scanner
+from vtrain.output.language.keys import Aliases, Call, Key, Path, Step, get, no_alias, scan_path
+from vtrain.output.language.scan import OPERATORS, Scanner
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from vtrain.output.transforms import Transform
+    from vtrain.output.language.transforms import Transform
 
 _OPERATOR = re.compile(r"[:=!<>~][:=!<>~]?")
 _KNOWN = (":", "=", "!=", "<", "<=", ">=", ">", "~", "!~")
@@ -71,7 +71,7 @@ def _scan_calls(scanner: Scanner, first: Step) -> tuple[tuple[Call, ...], bool]:
 
 
 def _scan_call(scanner: Scanner, name: str, depth: int) -> Call:
-    from vtrain.output.transforms import option_names, problem_with
+    from vtrain.output.language.transforms import option_names, problem_with
 
     scanner.position += 1
     start = scanner.position
@@ -137,7 +137,7 @@ def evaluate(key: Key, document: object) -> Any:
 def transformed(calls: tuple[Call, ...], value: Any) -> Any:
     """The value after transforms."""
     if calls:
-        from vtrain.output.transforms import apply
+        from vtrain.output.language.transforms import apply
 
         for call in calls:
             value = apply(transforms()[call.name], call, value)
@@ -255,7 +255,7 @@ class _Parser:
             raise self.scanner.error("An operator is expected")
         if problem is not None and (not word or self.scanner.peek() == "("):
             raise problem
-        from vtrain.output.matching import contains_word
+        from vtrain.output.language.matching import contains_word
 
         return contains_word(word or "")
 
@@ -270,7 +270,7 @@ class _Parser:
         return found[0]
 
     def comparison(self, key: Key, operator: str) -> Predicate:
-        from vtrain.output.matching import comparison
+        from vtrain.output.language.matching import comparison
 
         self.scanner.skip_spaces()
         start = self.scanner.position
@@ -338,6 +338,6 @@ def _format(value: Any, fmt: str, *keys: str) -> str:
 def transforms() -> dict[str, Transform]:
     """All transforms by their names; `filter` and `format` evaluate expressions of their own."""
     # Every format needs this module and few formats have transforms, so their modules are imported late.
-    from vtrain.output.transforms import PLAIN_TRANSFORMS
+    from vtrain.output.language.transforms import PLAIN_TRANSFORMS
 
     return {**PLAIN_TRANSFORMS, "filter": _filter, "format": _format}

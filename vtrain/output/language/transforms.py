@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Any
 
 from vtrain.errors import ConfigError
-from vtrain.output import time_transforms, value_transforms
-from vtrain.output.keys import Call, get, parse_path
-from vtrain.output.scanner import MOST, Scanner, is_count
-from vtrain.output.value_transforms import to_boolean
+from vtrain.output.language import time_transforms, value_transforms
+from vtrain.output.language.keys import Call, get, parse_path
+from vtrain.output.language.scan import MOST, Scanner, is_count
+from vtrain.output.language.value_transforms import to_boolean
 
 Transform = Callable[..., Any]
 

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from vtrain.output.format import Format
-from vtrain.output.projector import cell_text, in_order, projector, row_projector
+from vtrain.output.language.format import Format
+from vtrain.output.language.projection import cell_text, in_order, projector, row_projector
 
 Quote = Callable[[str], str]
 

@@ -1,21 +1,22 @@
-"""Documents reduced to the keys of a format, nested or as a row of cells; and ``--flatten``."""
+"""Documents flattened, sorted, and reduced to the keys of a format, nested or as a row of cells."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.expressions import transformed
-from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
-from vtrain.output.keys import Path, field_name, get, path_text
-from vtrain.output.value_transforms import float_
+from vtrain.output.language.expressions import evaluate, transformed
+from vtrain.output.language.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node, SortKey
+from vtrain.output.language.keys import Key, Path, field_name, get, path_text
+from vtrain.output.language.value_transforms import float_
 
+Row = TypeVar("Row")
 Cut = Callable[[Any], list[Any]]
-_ALL = Node()
+_ALL = Node(Key(), KEPT)
 
 
 class Projector:
@@ -51,11 +52,11 @@ class Projector:
             return self._inside(value, node, state)
         if state < KEPT:
             return None
-        return transformed(node.calls, value) if self._is_on(node) else value
+        return transformed(node.key.calls, value) if self._is_on(node) else value
 
     def _inside(self, value: Any, node: Node, state: int) -> Any:
         if self._is_on(node):
-            return transformed(node.calls, value)
+            return transformed(node.key.calls, value)
         if state < KEPT and not node.branches:
             return value  # the key "." is a column and no node of the tree
         if isinstance(value, dict):
@@ -63,7 +64,7 @@ class Projector:
         return self._elements(value, node, state)
 
     def _is_on(self, node: Node) -> bool:
-        return bool(node.calls) and (node.is_active if self.transforms is None else self.transforms)
+        return bool(node.key.calls) and (node.is_active if self.transforms is None else self.transforms)
 
     def _fields(self, value: dict[str, Any], node: Node, state: int) -> dict[str, Any] | None:
         kept: dict[str, Any] = {}
@@ -200,3 +201,14 @@ def _replaced(document: Any, path: Path, item: Any) -> Any:
     changed = copy.copy(document)
     changed[step] = _replaced(changed[step], path[1:], item)
     return changed
+
+
+def sort_documents(documents: Iterable[Row], keys: Iterable[SortKey]) -> list[Row]:
+    """The documents in order; equal ones keep their order.
+
+    As in gcloud everything is compared as text, case-sensitive, a missing value as the text ``None``.
+    """
+    ordered = list(documents)
+    for sort_key in reversed(tuple(keys)):
+        ordered.sort(key=lambda document: str(evaluate(sort_key.key, document)), reverse=sort_key.reverse)
+    return ordered
