@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.language.expressions import parse_filter
-from vtrain.output.language.format import parse_sort
+from vtrain.output.language.expressions import parse_filter, parse_sort
 from vtrain.output.language.projection import sort_documents
 
 NOW = datetime(2026, 1, 10, tzinfo=timezone.utc)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.language.expressions import parse_key, transforms
-from vtrain.output.language.format import FORMATS, parse_format, parse_sort
+from vtrain.output.language.expressions import parse_key, parse_sort, transforms
+from vtrain.output.language.format import FORMATS, parse_format
 from vtrain.output.language.printers import render, render_list
 
 WORDS = (

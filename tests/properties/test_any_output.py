@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.language.expressions import parse_filter, parse_key
-from vtrain.output.language.format import parse_format, parse_sort
+from vtrain.output.language.expressions import parse_filter, parse_key, parse_sort
+from vtrain.output.language.format import parse_format
 from vtrain.output.language.keys import Key, get
 from vtrain.output.language.printers import render, render_list
 from vtrain.output.language.projection import sort_documents

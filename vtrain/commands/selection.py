@@ -12,7 +12,7 @@ from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import ListFlags
 from vtrain.messages.states import KNOWN, short
 from vtrain.output.console import Console
-from vtrain.output.language.format import PAGE, parse_format, parse_sort
+from vtrain.output.language.format import PAGE, parse_format
 
 Documents = Iterable[Any]
 UriOf = Callable[[dict[str, Any]], str]
@@ -60,6 +60,8 @@ class Selection:
         self.text = console.format_text or ("value(.)" if listing.uri else console.default_format or default)
         self.format = console.format or parse_format(self.text)
         if listing.sort_by:
+            from vtrain.output.language.expressions import parse_sort
+
             self.order = parse_sort(",".join(split_list(listing.sort_by, "--sort-by")))
             self.format = parse_format(self.text, self.order)
         if listing.filter:

@@ -1,4 +1,4 @@
-"""Keys with their transforms, and filters. They are one grammar: either may hold the other.
+"""Keys with their transforms, sort orders, and filters. A key and a filter may hold each other.
 
     filter  := [group]...                         all of them: standing side by side means AND
     group   := factor [AND factor]... | factor [OR factor]...
@@ -142,6 +142,36 @@ def transformed(calls: tuple[Call, ...], value: Any) -> Any:
         for call in calls:
             value = apply(transforms()[call.name], call, value)
     return value
+
+
+# Orders
+
+
+class SortKey(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of ``--sort-by``, with `reverse` in descending order."""
+
+    key: Key
+    reverse: bool = False
+
+
+def parse_sort(text: str) -> tuple[SortKey, ...]:
+    """Read the value of ``--sort-by``: keys separated by commas, ``~`` before one to reverse it.
+
+    ``[]`` means the first element. Raises ConfigError, with the position marked, for bad syntax.
+    """
+    scanner = Scanner(text.replace("[]", "[0]"), kind="--sort-by")
+    keys: list[SortKey] = []
+    while True:
+        scanner.skip_spaces()
+        if scanner.at_end:
+            return tuple(keys)
+        reverse = False
+        while scanner.accept("~"):
+            reverse = True
+        keys.append(SortKey(key=scan_key(scanner), reverse=reverse))
+        scanner.skip_spaces()
+        if not scanner.at_end and not scanner.accept(","):
+            raise scanner.error("A comma is expected between sort keys")
 
 
 # Filters

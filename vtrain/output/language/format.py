@@ -1,4 +1,4 @@
-"""gcloud's output language: ``NAME[attributes](projection):(order)``, and its sort orders.
+"""gcloud's output language: ``NAME[attributes](projection):(order)``.
 
 json                                          the whole document
 value(name.basename(), state)                 columns, a tab between
@@ -19,7 +19,7 @@ import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.nearest import did_you_mean
-from vtrain.output.language.expressions import scan_key
+from vtrain.output.language.expressions import SortKey, scan_key
 from vtrain.output.language.keys import Key, Path, Step, path_text
 from vtrain.output.language.scan import MOST, Scanner, is_count
 
@@ -64,13 +64,6 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     is_reverse: bool = False
     is_optional: bool = False
     is_hidden: bool = False
-
-
-class SortKey(msgspec.Struct, frozen=True, kw_only=True):
-    """One key of ``--sort-by``, with `reverse` in descending order."""
-
-    key: Key
-    reverse: bool = False
 
 
 class Node:
@@ -177,26 +170,6 @@ def parse_format(text: str, sort_by: Sequence[SortKey] = ()) -> Format:
     if text in FORMATS and text not in WITH_COLUMNS and text != "multi" and not sort_by:
         return Format(name=text)  # the most frequent ones are not worth a grammar
     return _checked(_FormatParser(Scanner(text, kind="--format")).parse(sort_by))
-
-
-def parse_sort(text: str) -> tuple[SortKey, ...]:
-    """Read the value of ``--sort-by``: keys separated by commas, ``~`` before one to reverse it.
-
-    ``[]`` means the first element. Raises ConfigError, with the position marked, for bad syntax.
-    """
-    scanner = Scanner(text.replace("[]", "[0]"), kind="--sort-by")
-    keys: list[SortKey] = []
-    while True:
-        scanner.skip_spaces()
-        if scanner.at_end:
-            return tuple(keys)
-        reverse = False
-        while scanner.accept("~"):
-            reverse = True
-        keys.append(SortKey(key=scan_key(scanner), reverse=reverse))
-        scanner.skip_spaces()
-        if not scanner.at_end and not scanner.accept(","):
-            raise scanner.error("A comma is expected between sort keys")
 
 
 def _checked(fmt: Format) -> Format:

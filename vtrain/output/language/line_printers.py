@@ -16,13 +16,13 @@ _ESCAPES = {"\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"
 _TO_ESCAPE = re.compile(r'[\f\n\r\t\\"]')
 
 
-def print_values(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _values(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
     """Cells with a tab between them."""
     del is_list
     return _lines(documents, fmt, separator="\t", quotes="quote" in fmt.attributes, heading=False)
 
 
-def print_csv(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _csv(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
     """Cells with a comma between them, quoted where that is needed, under a line of labels."""
     del is_list
     attributes = fmt.attributes
@@ -70,7 +70,7 @@ def _cell(value: Any, delimiter: str, quote: Quote) -> str:
     return quote(cell_text(value))
 
 
-def print_items(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _items(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
     """Each document as an item of a list, with a line for each of its values."""
     del is_list
     title = f"{fmt.attributes['title']}\n" if fmt.attributes.get("title") else ""
@@ -95,7 +95,7 @@ def _item(document: Any, fmt: Format, cut: Callable[[Any], list[Any]]) -> list[s
     return [str(document or "")]
 
 
-def print_flattened(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _flattened(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
     """``path: value`` for every value, the values below one another."""
     project = projector(fmt, keeps_null=False)
     labels = {column.key.text: column.label.lower() for column in fmt.columns}
@@ -124,7 +124,7 @@ def _one_line(text: str) -> str:
     return '"' + _TO_ESCAPE.sub(lambda found: _ESCAPES[found[0]], text) + '"'
 
 
-def print_config(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _config(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
     """``name = value`` below ``[section]``; with ``export`` and ``unset`` the commands of a shell."""
     del is_list
     project = projector(fmt, keeps_null=True)
@@ -168,3 +168,14 @@ def _variables(record: dict[str, Any], prefix: str, *, exports: bool) -> Iterato
                 if value is None
                 else f"export {prefix}{name}={shlex.quote(str(value))}\n"
             )
+
+
+LINE_PRINTERS = {
+    "config": _config,
+    "csv": _csv,
+    "flattened": _flattened,
+    "get": _values,
+    "list": _items,
+    "text": _flattened,
+    "value": _values,
+}

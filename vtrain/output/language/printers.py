@@ -30,7 +30,12 @@ def render_list(documents: Iterable[Any], fmt: Format) -> Iterator[str]:
 
 
 def _printer(fmt: Format) -> Printer:
-    return _ignore if "disable" in fmt.attributes else _PRINTERS[fmt.name]
+    name = "disable" if "disable" in fmt.attributes else fmt.name
+    if name in _PRINTERS:
+        return _PRINTERS[name]
+    from vtrain.output.language.line_printers import LINE_PRINTERS
+
+    return LINE_PRINTERS[name]
 
 
 def _projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
@@ -127,31 +132,12 @@ def _print_nested(value: Any, fmt: Format) -> str:
     return render(value, fmt) if value else ""
 
 
-def _line_printer(name: str) -> Printer:
-    """A printer that is imported when it is used: most commands print YAML or JSON."""
-
-    def run(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-        from vtrain.output.language import line_printers
-
-        found: Printer = getattr(line_printers, name)
-        return found(documents, fmt, is_list)
-
-    return run
-
-
 _PRINTERS: dict[str, Printer] = {
-    "config": _line_printer("print_config"),
-    "csv": _line_printer("print_csv"),
     "default": _yaml,
     "disable": _ignore,
-    "flattened": _line_printer("print_flattened"),
-    "get": _line_printer("print_values"),
     "json": _json,
-    "list": _line_printer("print_items"),
     "multi": _multi,
     "none": _consume,
     "table": _table,
-    "text": _line_printer("print_flattened"),
-    "value": _line_printer("print_values"),
     "yaml": _yaml,
 }

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.language.expressions import evaluate, transformed
-from vtrain.output.language.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node, SortKey
+from vtrain.output.language.expressions import SortKey, evaluate, transformed
+from vtrain.output.language.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
 from vtrain.output.language.keys import Key, Path, field_name, get, path_text
 from vtrain.output.language.value_transforms import float_
 

@@ -8,13 +8,10 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from vtrain.output.language.format import PAGE, Column, Format
 from vtrain.output.language.projection import cell_text, row_projector
 from vtrain.output.layout import beginning, display_width, text_width
 
-Texts = Sequence[str]
 PrintNested = Callable[[Any, Format], str]
 """Prints a value inside a document in a format of its own."""
 
@@ -40,25 +37,17 @@ def _page(rows: list[list[Any]], fmt: Format, print_nested: PrintNested, *, has_
     if all(column.format or column.is_hidden for column in fmt.columns):
         return "".join(_joined(rows, fmt, print_nested))
     rows = sort_rows(rows, fmt)
-    shown = [place for place, column in enumerate(fmt.columns) if not column.is_hidden and not column.format]
-    texts = [[cell_text(row[place]) for place in shown] for row in rows]
-    kept = [at for at, place in enumerate(shown)
-            if not fmt.columns[place].is_optional or any(row[at] for row in texts)]  # fmt: skip
-    if not kept:
+    shown = [
+        (column, [cell_text(row[place]) for row in rows])
+        for place, column in enumerate(fmt.columns)
+        if not column.is_hidden and not column.format
+    ]
+    shown = [(column, cells) for column, cells in shown if not column.is_optional or any(cells)]
+    if not shown:
         return ""
-    columns = [fmt.columns[shown[at]] for at in kept]
-    texts = [[row[at] for at in kept] for row in texts]
     has_nested = any(column.format for column in fmt.columns)
     below = [_nested(row, fmt, print_nested) for row in rows] if has_nested else []
-    title = fmt.attributes.get("title") if has_title else None
-    return draw_table(_headings(columns, fmt), texts, _layout(columns, texts, fmt, title), below)
-
-
-def _headings(columns: list[Column], fmt: Format) -> list[str]:
-    labels = [column.label for column in columns]
-    return (
-        labels if any(column.label for column in fmt.columns) and "no-heading" not in fmt.attributes else []
-    )
+    return _Table(shown, fmt, has_title=has_title).drawn(below)
 
 
 def sort_rows(rows: list[list[Any]], fmt: Format) -> list[list[Any]]:
@@ -88,38 +77,6 @@ def _nested(row: list[Any], fmt: Format, print_nested: PrintNested) -> str:
     return "".join(f"    {line}\n" for text in texts for line in text.split("\n")[:-1])
 
 
-def _layout(columns: list[Column], rows: list[list[str]], fmt: Format, title: str | None) -> Layout:
-    attributes = fmt.attributes
-    box = "all-box" if "all-box" in attributes else "box" if "box" in attributes else ""
-    widths = [max(map(text_width, cells)) for cells in zip(*rows, strict=True)]
-    labels = _headings(columns, fmt)
-    widths = [
-        max(width, text_width(label))
-        for width, label in zip(widths, labels or [""] * len(widths), strict=True)
-    ]
-    widths = [max(width, column.width) for width, column in zip(widths, columns, strict=True)]
-    gap = 1 if box else fmt.number("pad", 2)
-    borders = 1 + len(columns) * (1 + 2 * gap) if box else (len(columns) - 1) * gap
-    space = fmt.number("width", _terminal_width()) - borders - fmt.number("margin", 0)
-    places = [TablePlace(width=width, align=column.align) for width, column in
-              zip(_wrapped(widths, columns, space), columns, strict=True)]  # fmt: skip
-    return Layout(
-        places=places, box=box, gap=gap, title=title, is_wrapped=any(column.wrap for column in columns)
-    )
-
-
-def _wrapped(widths: list[int], columns: list[Column], space: int) -> list[int]:
-    """The widths, with wrapped columns narrowed so that the table is `space` wide."""
-    soft = [place for place, column in enumerate(columns) if column.wrap]
-    if not soft or space >= sum(widths):
-        return widths
-    spare = space - sum(width for place, width in enumerate(widths) if place not in soft)
-    return [
-        max(spare // len(soft), min(column.wrap, width)) if column.wrap else width
-        for width, column in zip(widths, columns, strict=True)
-    ]
-
-
 def _terminal_width() -> int:
     try:
         return int(os.environ["COLUMNS"])
@@ -127,96 +84,99 @@ def _terminal_width() -> int:
         return shutil.get_terminal_size((80, 24)).columns
 
 
-class TablePlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The width of one column, and its alignment (left, right or center)."""
+class _Table:
+    """Columns of text, and their geometry. `drawn` takes the text below each row, or none."""
 
-    width: int
-    align: str
+    def __init__(self, shown: Sequence[tuple[Column, list[str]]], fmt: Format, *, has_title: bool) -> None:
+        self.columns = [column for column, _ in shown]
+        self.rows = list(zip(*(cells for _, cells in shown), strict=True))
+        attributes = fmt.attributes
+        has_headings = any(column.label for column in fmt.columns) and "no-heading" not in attributes
+        self.headings = tuple(column.label for column in self.columns) if has_headings else ()
+        self.title = attributes.get("title") if has_title else None
+        self.has_rules = "all-box" in attributes
+        self.has_box = self.has_rules or "box" in attributes
+        self.gap = 1 if self.has_box else fmt.number("pad", 2)
+        self.widths = [
+            max(column.width, text_width(column.label) if has_headings else 0, *map(text_width, cells))
+            for column, cells in shown
+        ]
+        self._wrap(fmt)
+        self._fit_title()
 
+    def _wrap(self, fmt: Format) -> None:
+        """Narrow the columns that may be wrapped until the table fits into the terminal."""
+        count = len(self.columns)
+        borders = 1 + count * (1 + 2 * self.gap) if self.has_box else (count - 1) * self.gap
+        space = fmt.number("width", _terminal_width()) - borders - fmt.number("margin", 0)
+        soft = sum(bool(column.wrap) for column in self.columns)
+        if not soft or space >= sum(self.widths):
+            return
+        pairs = list(zip(self.widths, self.columns, strict=True))
+        spare = space - sum(width for width, column in pairs if not column.wrap)
+        self.widths = [
+            max(spare // soft, min(column.wrap, width)) if column.wrap else width for width, column in pairs
+        ]
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """The geometry of a table.
+    def _fit_title(self) -> None:
+        """Widen the columns where the title is wider, except for a table whose cells are wrapped."""
+        title = display_width(self.title or "")
+        if sum(self.widths) < title and not any(column.wrap for column in self.columns):
+            more = (title + len(self.widths) - 1) // len(self.widths)
+            self.widths = [width + more for width in self.widths]
 
-    `box` is '' for none, 'box' for lines around heading and body, 'all-box' for lines between rows too. `gap`
-    is the number of spaces between columns. With `is_wrapped`, cells may be wider than their column.
-    """
+    def drawn(self, below: Sequence[str]) -> str:
+        """The table as text ending in a newline.
 
-    places: Sequence[TablePlace]
-    box: str = ""
-    gap: int = 2
-    title: str | None = None
-    is_wrapped: bool = False
+        A cell of several lines, or one wider than its column, takes several lines of its row.
+        """
+        return "".join(self._boxed(below) if self.has_box else self._plain(below))
 
+    def _plain(self, below: Sequence[str]) -> Iterator[str]:
+        gap = " " * self.gap
+        if self.title is not None:
+            width = sum(self.widths) + self.gap * (len(self.widths) - 1)
+            yield _fit(self.title, width, "center").rstrip() + "\n"
+        if self.headings:
+            yield from (gap.join(cells).rstrip() + "\n" for cells in self._lines(self.headings))
+        for number, row in enumerate(self.rows):
+            yield from (gap.join(cells).rstrip() + "\n" for cells in self._lines(row))
+            yield from below[number : number + 1]
 
-def draw_table(headings: Texts, rows: Sequence[Texts], layout: Layout, below: Sequence[str] = ()) -> str:
-    """The table as text ending in a newline.
+    def _boxed(self, below: Sequence[str]) -> Iterator[str]:
+        top = self._rule("├┬┤" if self.title else "┌┬┐")
+        middle, bottom = self._rule("├┼┤"), self._rule("└┴┘")
+        if self.title is not None:
+            inner = sum(self.widths) + 3 * len(self.widths) - 1
+            yield "┌" + "─" * inner + "┐\n" + "│" + _fit(self.title, inner, "center") + "│\n"
+        yield top
+        if self.headings:
+            names = zip(self.headings, self.widths, strict=True)
+            yield "│ " + " │ ".join(name.center(width) for name, width in names) + " │\n" + middle
+        for number, row in enumerate(self.rows):
+            if number and (below or self.has_rules):
+                yield top if below else middle
+            yield from ("│ " + " │ ".join(cells) + " │\n" for cells in self._lines(row))
+            if below:
+                yield bottom + below[number]
+        if not below:
+            yield bottom
 
-    `headings` may be empty. `below` is empty, or has the text below each row. A cell of several lines, or one
-    wider than its column, takes several lines of its row.
-    """
-    if layout.title is not None:
-        layout = _widened(layout)
-    texts = _boxed(headings, rows, layout, below) if layout.box else _plain(headings, rows, layout, below)
-    return "".join(texts)
+    def _rule(self, corners: str) -> str:
+        left, cross, right = tuple(corners)
+        return left + cross.join("─" * (width + 2) for width in self.widths) + right + "\n"
 
-
-def _widened(layout: Layout) -> Layout:
-    """The layout with columns wide enough for the title."""
-    widths = [place.width for place in layout.places]
-    title = display_width(layout.title or "")
-    if sum(widths) >= title or layout.is_wrapped:
-        return layout
-    more = (title + len(widths) - 1) // len(widths)
-    places = [msgspec.structs.replace(place, width=place.width + more) for place in layout.places]
-    return msgspec.structs.replace(layout, places=places)
-
-
-def _plain(headings: Texts, rows: Sequence[Texts], layout: Layout, below: Sequence[str]) -> list[str]:
-    places, gap = layout.places, " " * layout.gap
-    drawn: list[str] = []
-    if layout.title is not None:
-        width = sum(place.width for place in places) + layout.gap * (len(places) - 1)
-        drawn.append(_fit(layout.title, width, "center").rstrip() + "\n")
-    for number, row in enumerate([headings, *rows] if headings else rows):
-        drawn += [gap.join(cells).rstrip() + "\n" for cells in _lines(row, places)]
-        place = number - bool(headings)
-        drawn += [below[place]] if below and place >= 0 else []
-    return drawn
-
-
-def _boxed(headings: Texts, rows: Sequence[Texts], layout: Layout, below: Sequence[str]) -> list[str]:
-    places, title = layout.places, layout.title
-    top = _rule("├┬┤" if title else "┌┬┐", places)
-    middle, bottom = _rule("├┼┤", places), _rule("└┴┘", places)
-    drawn: list[str] = []
-    if title is not None:
-        inner = sum(place.width for place in places) + 3 * len(places) - 1
-        drawn += ["┌" + "─" * inner + "┐\n", "│" + _fit(title, inner, "center") + "│\n"]
-    drawn.append(top)
-    if headings:
-        cells = [name.center(place.width) for name, place in zip(headings, places, strict=True)]
-        drawn += ["│ " + " │ ".join(cells) + " │\n", middle]
-    for number, row in enumerate(rows):
-        if number and (below or layout.box == "all-box"):
-            drawn.append(top if below else middle)
-        drawn += ["│ " + " │ ".join(cells) + " │\n" for cells in _lines(row, places)]
-        drawn += [bottom, below[number]] if below else []
-    return drawn if below else [*drawn, bottom]
-
-
-def _rule(corners: str, places: Sequence[TablePlace]) -> str:
-    left, cross, right = tuple(corners)
-    return left + cross.join("─" * (place.width + 2) for place in places) + right + "\n"
-
-
-def _lines(row: Texts, places: Sequence[TablePlace]) -> list[list[str]]:
-    """The lines that a row takes, each with a cell for every column."""
-    stacks = [_broken(cell, place.width) for cell, place in zip(row, places, strict=True)]
-    return [
-        [_fit(stack[line] if line < len(stack) else "", place.width, place.align)
-         for stack, place in zip(stacks, places, strict=True)]
-        for line in range(max(map(len, stacks)))
-    ]  # fmt: skip
+    def _lines(self, row: Sequence[str]) -> list[list[str]]:
+        """The lines that a row takes, each with a cell for every column."""
+        stacks = [_broken(cell, width) for cell, width in zip(row, self.widths, strict=True)]
+        places = list(zip(stacks, self.widths, self.columns, strict=True))
+        return [
+            [
+                _fit(stack[line] if line < len(stack) else "", width, column.align)
+                for stack, width, column in places
+            ]
+            for line in range(max(map(len, stacks)))
+        ]
 
 
 def _broken(text: str, width: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime, timezone, tzinfo
 from typing import Any
 
@@ -140,3 +141,6 @@ def _zone(name: str) -> tzinfo | None:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         hint = "Use a name such as Europe/Paris, UTC or LOCAL."
         raise ConfigError(f"Unknown time zone [{name}].", hint=hint) from None
+
+
+TRANSFORMS: tuple[Callable[..., str], ...] = (date, duration, iso)
