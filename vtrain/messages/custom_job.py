@@ -28,6 +28,7 @@ AcceleratorType = Annotated[
         is_open=True,
     ),
 ]
+NO_ACCELERATOR = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
 ReservationAffinityType = Annotated[
     str, enum("TYPE_UNSPECIFIED NO_RESERVATION ANY_RESERVATION SPECIFIC_RESERVATION", is_open=True)
 ]

@@ -15,6 +15,7 @@ import msgspec
 from vtrain.errors import FieldError
 from vtrain.messages.codec import fields, walk
 from vtrain.messages.custom_job import (
+    NO_ACCELERATOR,
     ContainerSpec,
     CustomJob,
     CustomJobSpec,
@@ -37,9 +38,7 @@ MAX_ARGS = 100_000
 MAX_DISPLAY_NAME = 128
 MAX_LABELS = 64
 DISK_GB = range(100, 64001)
-ACCELERATORS = frozenset(fields(MachineSpec)["acceleratorType"].enum.values()) - {
-    "ACCELERATOR_TYPE_UNSPECIFIED"
-}
+ACCELERATORS = frozenset(fields(MachineSpec)["acceleratorType"].enum.values()).difference(NO_ACCELERATOR)
 """Accelerators that a pool can be given. Source: `accelerator_type.proto`."""
 _RESOURCE_ACCELERATORS = frozenset(name for name in ACCELERATORS if name.startswith("NVIDIA_"))
 """Accelerators of a persistent resource. Source: gcloud's `--resource-pool-spec`."""
@@ -128,7 +127,7 @@ def _check_flexible_start(spec: CustomJobSpec) -> None:
     for index, pool in pools:
         path = f"workerPoolSpecs[{index}].machineSpec"
         accelerator = pool.machine_spec.accelerator_type if pool.machine_spec is not None else ""
-        if accelerator in ("", "ACCELERATOR_TYPE_UNSPECIFIED", *_INFLEXIBLE) and not _names_tpu(pool):
+        if accelerator in (*NO_ACCELERATOR, *_INFLEXIBLE) and not _names_tpu(pool):
             found = accelerator or "none"
             raise FieldError(path, f"FLEX_START is for L4, A100 and newer GPUs, found {found}.")
         if pool.machine_spec != pools[0][1].machine_spec:
@@ -240,8 +239,7 @@ def _check_env(env: tuple[EnvVar, ...], path: str) -> None:
 def _check_machine(machine: MachineSpec | None, path: str) -> None:
     if machine is None:
         return
-    none = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
-    if (machine.accelerator_type in none) != (machine.accelerator_count == 0):
+    if (machine.accelerator_type in NO_ACCELERATOR) != (machine.accelerator_count == 0):
         raise FieldError(path, "acceleratorType and acceleratorCount go together; one of them is missing.")
 
 
