@@ -217,8 +217,13 @@ def _with_json_names_below(field: Field, value: Any, path: str) -> Any:
 def _json_name(name: Any, known: Mapping[str, Field]) -> Any:
     if name in known or not isinstance(name, str):
         return name
-    camel = re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
+    camel = camel_case(name)
     return camel if camel in known else name
+
+
+def camel_case(name: str) -> str:
+    """The name of a field as JSON has it."""
+    return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)
 
 
 def _join(path: str, name: str) -> str:
