@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from vtrain.output.language.format import Format
-from vtrain.output.language.projection import cell_text, in_order, projector, row_projector
+from vtrain.output.language.projection import Projector, cell_text, in_order, row_projector
 
 Quote = Callable[[str], str]
 
@@ -16,15 +16,13 @@ _ESCAPES = {"\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"
 _TO_ESCAPE = re.compile(r'[\f\n\r\t\\"]')
 
 
-def _values(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _values(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """Cells with a tab between them."""
-    del is_list
     return _lines(documents, fmt, separator="\t", quotes="quote" in fmt.attributes, heading=False)
 
 
-def _csv(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _csv(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """Cells with a comma between them, quoted where that is needed, under a line of labels."""
-    del is_list
     attributes = fmt.attributes
     return _lines(
         documents,
@@ -70,9 +68,8 @@ def _cell(value: Any, delimiter: str, quote: Quote) -> str:
     return quote(cell_text(value))
 
 
-def _items(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _items(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """Each document as an item of a list, with a line for each of its values."""
-    del is_list
     title = f"{fmt.attributes['title']}\n" if fmt.attributes.get("title") else ""
     if "always-display-title" in fmt.attributes:
         yield title
@@ -97,7 +94,7 @@ def _item(document: Any, fmt: Format, cut: Callable[[Any], list[Any]]) -> list[s
 
 def _flattened(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
     """``path: value`` for every value, the values below one another."""
-    project = projector(fmt, keeps_null=False)
+    project = Projector(fmt, keeps_null=False).project
     labels = {column.key.text: column.label.lower() for column in fmt.columns}
     separator = fmt.text("separator", ": ")
     for document in documents:
@@ -124,10 +121,9 @@ def _one_line(text: str) -> str:
     return '"' + _TO_ESCAPE.sub(lambda found: _ESCAPES[found[0]], text) + '"'
 
 
-def _config(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _config(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """``name = value`` below ``[section]``; with ``export`` and ``unset`` the commands of a shell."""
-    del is_list
-    project = projector(fmt, keeps_null=True)
+    project = Projector(fmt, keeps_null=True).project
     if "title" in fmt.attributes:
         yield f"{fmt.attributes['title']}\n"
     for document in documents:

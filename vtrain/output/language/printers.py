@@ -42,9 +42,9 @@ def _projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
     """The function that reduces documents to the keys of a format; most formats keep all of them."""
     if keeps_null and not fmt.columns and not fmt.attributes:
         return lambda document: document
-    from vtrain.output.language.projection import projector
+    from vtrain.output.language.projection import Projector
 
-    return projector(fmt, keeps_null=keeps_null)
+    return Projector(fmt, keeps_null=keeps_null).project
 
 
 def _yaml(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
@@ -108,21 +108,18 @@ def _multi(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str
         yield fmt.text("terminator", "")
 
 
-def _consume(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    del fmt, is_list
+def _consume(documents: Iterable[Any], _fmt: Format, _is_list: bool) -> Iterator[str]:
     for _ in documents:
         yield ""
 
 
-def _ignore(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    del documents, fmt, is_list
+def _ignore(_documents: Iterable[Any], _fmt: Format, _is_list: bool) -> Iterator[str]:
     return iter(())
 
 
-def _table(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _table(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     from vtrain.output.language.table import print_table
 
-    del is_list
     return print_table(documents, fmt, _print_nested)
 
 

@@ -20,31 +20,25 @@ _ALL = Node(Key(), KEPT)
 
 
 class Projector:
-    """Reduces documents to the nodes of a tree.
+    """Reduces documents to the keys of a format.
 
-    `transforms` true or false overrules `is_active` of every node. Fields without a value stay with
-    `keeps_null`, and where a projection names them.
+    A field without a value stays where a projection names it and, with `keeps_null`, in a whole document.
     """
 
-    def __init__(
-        self,
-        tree: Node | None,
-        *,
-        is_whole: bool,
-        keeps_null: bool,
-        transforms: bool | None,
-        decodes: bool = False,
-    ) -> None:
-        self.tree = tree or _ALL
-        self.start = KEPT if is_whole else UNKNOWN
-        self.keeps_null = keeps_null and is_whole
-        self.keeps_named_null = not is_whole
-        self.transforms = transforms
-        self.decodes = decodes
+    def __init__(self, fmt: Format, *, keeps_null: bool) -> None:
+        attributes = fmt.attributes
+        self.is_whole = not fmt.columns
+        self.keeps_null = keeps_null and self.is_whole and "no-undefined" not in attributes
+        self.transforms: bool | None = None
+        """Whether all transforms are on; None where each node tells."""
+        if "transforms" in attributes or "no-transforms" in attributes:
+            self.transforms = "transforms" in attributes
+        self.decodes = "json-decode" in attributes
+        self.tree = (fmt.tree if fmt.columns or self.transforms else None) or _ALL
 
     def project(self, document: Any) -> Any:
         """The reduced document; None if it is empty."""
-        return self._keep(document, self.tree, self.start)
+        return self._keep(document, self.tree, KEPT if self.is_whole else UNKNOWN)
 
     def _keep(self, value: Any, node: Node, state: int) -> Any:
         value = self._decoded(value)
@@ -74,7 +68,7 @@ class Projector:
             if here < (INNER if branch else KEPT):
                 continue
             found = self._keep(item, branch or _ALL, here)
-            if found is not None or self.keeps_null or (here >= KEPT and self.keeps_named_null):
+            if found is not None or self.keeps_null or (here >= KEPT and not self.is_whole):
                 kept[name] = found
         return kept or None
 
@@ -111,31 +105,18 @@ class Projector:
             return value
 
 
-def projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
-    """The function that reduces documents to the keys of a format."""
-    attributes = fmt.attributes
-    keeps_null = keeps_null and "no-undefined" not in attributes
-    return Projector(
-        fmt.tree if fmt.columns or "transforms" in attributes else None,
-        is_whole=not fmt.columns,
-        keeps_null=keeps_null,
-        transforms=True if "transforms" in attributes else False if "no-transforms" in attributes else None,
-        decodes="json-decode" in attributes,
-    ).project
-
-
 def row_projector(fmt: Format) -> Cut:
     """The function that gives a document's value for each column."""
     attributes = fmt.attributes
     on = "transforms" in attributes or (fmt.name != "get" and "no-transforms" not in attributes)
-    whole = Projector(
-        None, is_whole=True, keeps_null=True, transforms=False, decodes="json-decode" in attributes
-    )
+    decode = None
+    if "json-decode" in attributes:
+        decode = Projector(Format(name=fmt.name, attributes={"json-decode": ""}), keeps_null=True).project
     columns = fmt.columns
 
     def cut(document: Any) -> list[Any]:
-        if whole.decodes:
-            document = whole.project(document)
+        if decode is not None:
+            document = decode(document)
         return [_cell(column, document, on=on) for column in columns]
 
     return cut

@@ -47,9 +47,8 @@ def basename(value: Any, undefined: str = "") -> Any:
     return text[text.rfind("/" if "/" in text else "\\") + 1 :]
 
 
-def collection(value: Any, undefined: str = "") -> str:
+def collection(_value: Any, undefined: str = "") -> str:
     """The collection in gcloud's registry, which has no resource of Vertex AI training."""
-    del value
     return undefined
 
 
