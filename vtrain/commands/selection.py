@@ -93,10 +93,12 @@ class Selection:
 
     def _filtered(self, documents: Documents) -> Iterator[Any]:
         """The documents that match the filter. Warns at the end of a key that no document has."""
+        from vtrain.output.language.keys import get
+
         absent, seen = self.filter.keys, False
         for document in documents:
             seen = True
-            absent = self.filter.keys_absent_in(document, absent)
+            absent = tuple(key for key in absent if get(document, key.path) is None)
             if self.filter.matches(document):
                 yield document
         if absent and seen:

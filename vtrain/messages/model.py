@@ -85,25 +85,10 @@ class Model(Resource, frozen=True):
     """One version of a trained model, and the container that serves it."""
 
     output_fields: ClassVar[frozenset[str]] = frozenset(
-        [
-            "name",
-            "versionId",
-            "versionCreateTime",
-            "versionUpdateTime",
-            "supportedExportFormats",
-            "trainingPipeline",
-            "supportedDeploymentResourcesTypes",
-            "supportedInputStorageFormats",
-            "supportedOutputStorageFormats",
-            "createTime",
-            "updateTime",
-            "deployedModels",
-            "modelSourceInfo",
-            "originalModelInfo",
-            "metadataArtifact",
-            "satisfiesPzs",
-            "satisfiesPzi",
-        ]
+        "name versionId versionCreateTime versionUpdateTime supportedExportFormats trainingPipeline "
+        "supportedDeploymentResourcesTypes supportedInputStorageFormats supportedOutputStorageFormats "
+        "createTime updateTime deployedModels modelSourceInfo originalModelInfo metadataArtifact "
+        "satisfiesPzs satisfiesPzi".split()
     )
     name: str = ""
     version_id: str = ""

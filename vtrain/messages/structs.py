@@ -51,18 +51,8 @@ class Resource(Message, frozen=True):
     """
 
     output_fields: ClassVar[frozenset[str]] = frozenset(
-        [
-            "name",
-            "state",
-            "createTime",
-            "startTime",
-            "endTime",
-            "updateTime",
-            "error",
-            "webAccessUris",
-            "satisfiesPzs",
-            "satisfiesPzi",
-        ]
+        "name state createTime startTime endTime updateTime error webAccessUris "
+        "satisfiesPzs satisfiesPzi".split()
     )
     answer: Answer = None
 

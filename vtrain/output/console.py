@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vtrain.errors import OutputError, VtrainError
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.output.colours import Piece, Role, dim, has_colours, painted
-from vtrain.output.terminal import in_width, visible
+from vtrain.output.terminal import SGR, in_width, visible
 from vtrain.output.writing import in_haste, write_all
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _TAIL_BYTES = 64
 _INVISIBLE_END = rb"(?:\x1b\[[0-9;?]{0,16}[mh])+\Z"
 """Colours, and the cursor shown again: what progress displays write after their last newline."""
 _RECENT_WRITES, _RECENT_BYTES = 200, 8192  # what is left on a screen, of each of the last writes
-_SGR = rb"\x1b\[[0-9;:]*m"
 _CHANGES = ("+ ", "- ", "~ ")
 """The beginnings of lines in a list of what an installer has changed: nothing under way."""
 _DUMB = ("dumb", "unknown")
@@ -138,7 +137,7 @@ class Console:
 
     def has_just_shown(self, lines: Sequence[str]) -> bool:
         """Whether all these lines were written a moment ago where messages go too, in whatever colours."""
-        recent = re.sub(_SGR, b"", b"".join(self._recent))
+        recent = re.sub(SGR, b"", b"".join(self._recent))
         return bool(lines) and all(line.encode("utf-8", "replace") in recent for line in lines)
 
     # messages

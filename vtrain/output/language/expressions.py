@@ -13,7 +13,7 @@ grammar of keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -180,17 +180,8 @@ def parse_sort(text: str) -> tuple[SortKey, ...]:
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """A condition on documents, and the keys that it reads."""
 
-    text: str
+    matches: Predicate
     keys: tuple[Key, ...]
-    predicate: Predicate
-
-    def matches(self, document: Any) -> bool:
-        """Whether the document meets the condition."""
-        return self.predicate(document)
-
-    def keys_absent_in(self, document: Any, keys: tuple[Key, ...]) -> tuple[Key, ...]:
-        """The ones among `keys` that this document lacks, too."""
-        return tuple(key for key in keys if get(document, key.path) is None)
 
 
 def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases = no_alias) -> Filter:
@@ -207,7 +198,7 @@ def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases = n
         raise parser.scanner.error("The filter is nested too deeply") from None
     if not parser.scanner.at_end:
         raise parser.scanner.error("A ) without its (")
-    return Filter(text=text, keys=tuple(parser.keys.values()), predicate=predicate)
+    return Filter(matches=predicate, keys=tuple(parser.keys.values()))
 
 
 class _Parser:
@@ -224,7 +215,7 @@ class _Parser:
         while not self.ends():
             group, joined_by = self.group(joined_by)
             groups.append(group)
-        return _every(groups)
+        return _joined(groups, all)
 
     def ends(self) -> bool:
         self.scanner.skip_spaces()
@@ -238,7 +229,7 @@ class _Parser:
                 raise self.scanner.error("AND and OR together need parentheses")
             own = joined_by = word
             factors.append(self.factor())
-        return _some(factors) if own == "OR" else _every(factors), joined_by
+        return _joined(factors, any if own == "OR" else all), joined_by
 
     def factor(self) -> Predicate:
         is_inverted = False
@@ -333,12 +324,9 @@ def _plain_text(key: Key) -> str:
     return ".".join(steps).replace(".[", "[") or "."
 
 
-def _every(predicates: list[Predicate]) -> Predicate:
-    return predicates[0] if len(predicates) == 1 else lambda value: all(test(value) for test in predicates)
-
-
-def _some(predicates: list[Predicate]) -> Predicate:
-    return predicates[0] if len(predicates) == 1 else lambda value: any(test(value) for test in predicates)
+def _joined(predicates: list[Predicate], join: Callable[[Iterable[bool]], bool]) -> Predicate:
+    """All of several conditions, or any: `join` is one of these functions."""
+    return predicates[0] if len(predicates) == 1 else lambda value: join(test(value) for test in predicates)
 
 
 # Transforms
