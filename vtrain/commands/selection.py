@@ -12,7 +12,9 @@ from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import ListFlags
 from vtrain.messages.states import KNOWN, short
 from vtrain.output.console import Console
+from vtrain.output.language.expressions import parse_filter, parse_sort
 from vtrain.output.language.format import PAGE, parse_format
+from vtrain.output.language.keys import get
 
 Documents = Iterable[Any]
 UriOf = Callable[[dict[str, Any]], str]
@@ -60,13 +62,9 @@ class Selection:
         self.text = console.format_text or ("value(.)" if listing.uri else console.default_format or default)
         self.format = console.format or parse_format(self.text)
         if listing.sort_by:
-            from vtrain.output.language.expressions import parse_sort
-
             self.order = parse_sort(",".join(split_list(listing.sort_by, "--sort-by")))
             self.format = parse_format(self.text, self.order)
         if listing.filter:
-            from vtrain.output.language.expressions import parse_filter
-
             self.filter = parse_filter(listing.filter, aliases=self.format.aliases.get)
         self.shown = 0
         self.failure: VtrainError | None = None
@@ -93,8 +91,6 @@ class Selection:
 
     def _filtered(self, documents: Documents) -> Iterator[Any]:
         """The documents that match the filter. Warns at the end of a key that no document has."""
-        from vtrain.output.language.keys import get
-
         absent, seen = self.filter.keys, False
         for document in documents:
             seen = True
