@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
@@ -44,6 +44,17 @@ def test_any_text_is_read_or_refused(parse: Callable[[str], object], text: str) 
         parse(text)
     except ConfigError as refusal:
         assert refusal.exit_code == 1
+
+
+@given(text=TEXTS)
+@example("n['']")
+def test_a_format_takes_every_order_that_is_read(text: str) -> None:
+    try:
+        order = parse_sort(text)
+    except ConfigError:
+        return
+    columns = {column.key.path for column in parse_format("table(zz)", order).columns if column.order}
+    assert columns == {each.key.path for each in order if not each.key.calls}
 
 
 @pytest.mark.parametrize("name", FORMATS)
