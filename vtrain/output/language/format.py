@@ -32,7 +32,6 @@ EVERY = None
 UNKNOWN, INNER, KEPT = range(3)
 """Whether a node is kept: not mentioned, kept in part, kept whole."""
 
-
 WITH_COLUMNS = ("csv", "get", "table", "value")
 _NUMBERS = ("margin", "pad", "width")
 FORMATS = (
