@@ -11,7 +11,7 @@ from job_strategies import valid_jobs
 from vtrain.messages.codec import read_message, to_document
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, PythonPackageSpec
 from vtrain.messages.yaml_reader import load_yaml
-from vtrain.output.yaml_writer import dump_yaml
+from vtrain.output.language.yaml_writer import dump_yaml
 
 FED_BACK = ("custom-jobs", "create", "--config=-", "--dry-run", "--format=yaml", "--backend=process")
 POOL = "machine-type=n1-standard-4,python-module=trainer.task"

@@ -15,8 +15,8 @@ from vtrain.flags.command import CommandInfo, build_command
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.yaml_reader import load_yaml
-from vtrain.output.expressions import transforms
-from vtrain.output.projection import FORMATS
+from vtrain.output.language.expressions import transforms
+from vtrain.output.language.format import FORMATS
 from vtrain.pyproject import ProjectJob, ProjectSettings
 from vtrain.runtime.replica.vertex_view import JobContext, replica_environment, replica_ids
 

@@ -95,7 +95,7 @@ def test_what_it_does_not_have_is_refused_with_its_path(given: MachineSpec, fiel
         check_hardware(spec(pool(), pool(given)))
     refusals = [
         caught.value.message,
-        *(f"{found.path}: {found.message}" for found in mismatches(spec(pool(given)))),
+        *(found.message for found in mismatches(spec(pool(given)))),
     ]
     assert any(f"machineSpec.{field}: " in refusal and message in refusal for refusal in refusals)
     check_hardware(spec(pool(given)), certain_only=True)

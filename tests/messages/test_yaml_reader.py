@@ -9,7 +9,7 @@ from job_strategies import JSON
 
 from vtrain.errors import ConfigError
 from vtrain.messages.yaml_reader import line_of, load_entries, load_yaml
-from vtrain.output.yaml_writer import dump_yaml
+from vtrain.output.language.yaml_writer import dump_yaml
 
 
 @pytest.mark.parametrize(

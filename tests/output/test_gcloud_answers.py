@@ -16,8 +16,8 @@ from vtrain.commands.selection import Selection
 from vtrain.errors import VtrainError
 from vtrain.flags.options import ListFlags
 from vtrain.output.console import Console
-from vtrain.output.printers import render, render_list
-from vtrain.output.projection import parse_format
+from vtrain.output.language.format import parse_format
+from vtrain.output.language.printers import render, render_list
 
 FOLDER = Path(__file__).parent / "gcloud"
 DOCUMENTS = json.loads((FOLDER / "documents.json").read_text(encoding="utf-8"))

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.expressions import parse_key, transforms
-from vtrain.output.printers import render, render_list
-from vtrain.output.projection import FORMATS, parse_format
-from vtrain.output.sorting import parse_sort
+from vtrain.output.language.expressions import parse_key, parse_sort, transforms
+from vtrain.output.language.format import FORMATS, parse_format
+from vtrain.output.language.printers import render, render_list
 
 WORDS = (
     "json",
@@ -45,6 +44,17 @@ def test_any_text_is_read_or_refused(parse: Callable[[str], object], text: str) 
         parse(text)
     except ConfigError as refusal:
         assert refusal.exit_code == 1
+
+
+@given(text=TEXTS)
+@example("n['']")
+def test_a_format_takes_every_order_that_is_read(text: str) -> None:
+    try:
+        order = parse_sort(text)
+    except ConfigError:
+        return
+    columns = {column.key.path for column in parse_format("table(zz)", order).columns if column.order}
+    assert columns == {each.key.path for each in order if not each.key.calls}
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.expressions import parse_key
-from vtrain.output.printers import render, render_list
-from vtrain.output.projection import FORMATS, parse_format
-from vtrain.output.projector import flatten_documents
+from vtrain.output.language.expressions import parse_key
+from vtrain.output.language.format import FORMATS, parse_format
+from vtrain.output.language.printers import render, render_list
+from vtrain.output.language.projection import flatten_documents
 
 PIANO = {
     "name": "projects/7/locations/europe-west4/customJobs/41",

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from vtrain.errors import ConfigError
-from vtrain.output.expressions import evaluate, parse_key
-from vtrain.output.printers import render
-from vtrain.output.projection import parse_format
+from vtrain.output.language.expressions import evaluate, parse_key
+from vtrain.output.language.format import parse_format
+from vtrain.output.language.printers import render
 
 DOCUMENT = {
     "name": "projects/p/jobs/j1",

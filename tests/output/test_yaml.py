@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.output.value_transforms import float_
-from vtrain.output.yaml_writer import dump_yaml
+from vtrain.output.language.value_transforms import float_
+from vtrain.output.language.yaml_writer import dump_yaml
 
 
 class CoreLoader(yaml.SafeLoader):

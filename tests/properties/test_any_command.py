@@ -184,7 +184,7 @@ DOCUMENTS = st.recursive(
 def test_every_config_file_has_an_answer(
     line: str, document: object, vtrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from vtrain.output.yaml_writer import dump_yaml
+    from vtrain.output.language.yaml_writer import dump_yaml
 
     monkeypatch.setenv("VTRAIN_BACKEND", "process")
     monkeypatch.chdir(tmp_path)

@@ -27,7 +27,7 @@ from vtrain.messages.rules import check_formats, check_job
 from vtrain.messages.service_documents import canonical_document, split_unknown
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.yaml_reader import load_entries, load_yaml
-from vtrain.output.yaml_writer import dump_yaml
+from vtrain.output.language.yaml_writer import dump_yaml
 from vtrain.staging.uris import file_uri, join_uri, split_object, split_uri
 from vtrain.times import epoch, format_duration, from_epoch, parse_duration, parse_instant, parse_timestamp
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.expressions import parse_filter, parse_key
-from vtrain.output.keys import Key, get
+from vtrain.output.language.expressions import parse_filter, parse_key, parse_sort
+from vtrain.output.language.format import parse_format
+from vtrain.output.language.keys import Key, get
+from vtrain.output.language.printers import render, render_list
+from vtrain.output.language.projection import sort_documents
+from vtrain.output.language.scan import OPERATORS
 from vtrain.output.layout import display_width
-from vtrain.output.printers import render, render_list
-from vtrain.output.projection import parse_format
-from vtrain.output.scanner import OPERATORS
-from vtrain.output.sorting import parse_sort, sort_documents
 
 NAMES = st.sampled_from(["a", "b", "c", "displayName", "with-dash", "1", "é", "a b", "x.y", ""])
 VALUES = st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=6)

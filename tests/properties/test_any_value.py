@@ -29,7 +29,7 @@ from vtrain.flags.resource_config import (
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.messages.persistent_resource import ResourcePool
-from vtrain.output.yaml_writer import dump_yaml
+from vtrain.output.language.yaml_writer import dump_yaml
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 DIGITS = st.from_regex(r"[-+]?[0-9_]{1,25}", fullmatch=True) | st.integers(1, 9000).map(lambda n: "9" * n)

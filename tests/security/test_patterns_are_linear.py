@@ -17,8 +17,8 @@ from vtrain.failure import hint
 from vtrain.flags.grammar import account as read_account
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
-from vtrain.output.expressions import parse_filter
-from vtrain.output.yaml_writer import dump_yaml
+from vtrain.output.language.expressions import parse_filter
+from vtrain.output.language.yaml_writer import dump_yaml
 from vtrain.packaging.image_plan import _baked_secrets
 from vtrain.packaging.requirements import _named_url
 from vtrain.runtime.environments.installer import _CULPRITS

@@ -12,7 +12,9 @@ from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import ListFlags
 from vtrain.messages.states import KNOWN, short
 from vtrain.output.console import Console
-from vtrain.output.projection import parse_format
+from vtrain.output.language.expressions import parse_filter, parse_sort
+from vtrain.output.language.format import PAGE, parse_format
+from vtrain.output.language.keys import get
 
 Documents = Iterable[Any]
 UriOf = Callable[[dict[str, Any]], str]
@@ -58,15 +60,11 @@ class Selection:
         self.limit = count_or_unlimited(listing.limit, "--limit")
         self.page_size = count_or_unlimited(listing.page_size, "--page-size")
         self.text = console.format_text or ("value(.)" if listing.uri else console.default_format or default)
-        self.format = parse_format(self.text)
+        self.format = console.format or parse_format(self.text)
         if listing.sort_by:
-            from vtrain.output.sorting import order_suffix, parse_sort
-
             self.order = parse_sort(",".join(split_list(listing.sort_by, "--sort-by")))
-            self.format = parse_format(self.text + order_suffix(self.order))
+            self.format = parse_format(self.text, self.order)
         if listing.filter:
-            from vtrain.output.expressions import parse_filter
-
             self.filter = parse_filter(listing.filter, aliases=self.format.aliases.get)
         self.shown = 0
         self.failure: VtrainError | None = None
@@ -77,7 +75,7 @@ class Selection:
         if self.listing.filter:
             chosen = self._filtered(chosen)
         if self.listing.sort_by:
-            from vtrain.output.sorting import sort_documents
+            from vtrain.output.language.projection import sort_documents
 
             chosen = sort_documents(chosen, self.order)
         chosen = self._paged(islice(chosen, self.limit))
@@ -96,7 +94,7 @@ class Selection:
         absent, seen = self.filter.keys, False
         for document in documents:
             seen = True
-            absent = self.filter.keys_absent_in(document, absent)
+            absent = tuple(key for key in absent if get(document, key.path) is None)
             if self.filter.matches(document):
                 yield document
         if absent and seen:
@@ -106,16 +104,13 @@ class Selection:
         """The documents, with the mark of a new page after every `page_size` of them."""
         for document in documents:
             if self.page_size and self.shown and self.shown % self.page_size == 0:
-                from vtrain.output.format import PAGE
-
                 yield PAGE
             self.shown += 1
             yield document
 
     def _addressed(self, documents: Documents) -> Iterator[Any]:
         """URIs in place of the documents, or documents that know theirs."""
-        from vtrain.output.format import PAGE
-        from vtrain.output.value_transforms import Addressed
+        from vtrain.output.language.value_transforms import Addressed
 
         for document in documents:
             if document is PAGE or not isinstance(document, dict):

@@ -58,7 +58,7 @@ def backends(incomplete: str) -> list[str]:
 
 def formats(incomplete: str) -> list[str]:
     """The formats that need no parentheses, which a shell would have to quote."""
-    from vtrain.output.projection import FORMATS, WITH_COLUMNS
+    from vtrain.output.language.format import FORMATS, WITH_COLUMNS
 
     return beginning([name for name in FORMATS if name not in (*WITH_COLUMNS, "multi")], incomplete)
 

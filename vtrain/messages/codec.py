@@ -26,7 +26,6 @@ M = TypeVar("M", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _ENUM_NUMBER = re.compile(r"[0-9]{1,10}")
-_NO_ENUM = EnumNames({}, is_open=True)
 _YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 
 
@@ -115,23 +114,21 @@ def walk(message: msgspec.Struct, path: str = "") -> Iterator[tuple[str, Field, 
 def _describe(info: Any, hint: Any) -> Field:
     default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
     kind, message, repeated = _kind(hint)
-    annotations = [
-        each for part in (hint, *typing.get_args(hint)) for each in getattr(part, "__metadata__", ())
-    ]
-    known = next((each for each in annotations if isinstance(each, EnumNames)), _NO_ENUM)
+    names, is_open = kind if isinstance(kind, EnumNames) else ({}, True)
     return Field(
         attribute=info.name,
         name=info.encode_name,
-        kind=kind,
-        enum=known.by_number,
-        names=() if known.is_open else tuple(known.by_number.values()),
+        kind="enum" if isinstance(kind, EnumNames) else kind,
+        enum=names,
+        names=() if is_open else tuple(names.values()),
         message=message,
         repeated=repeated,
         default=default,
     )
 
 
-def _kind(hint: Any) -> tuple[str, type[msgspec.Struct] | None, bool]:
+def _kind(hint: Any) -> tuple[str | EnumNames, type[msgspec.Struct] | None, bool]:
+    """The kind of a field, or the names of its enum; its message; and whether it is a list."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hasattr(hint, "__metadata__"):
         return hint.__metadata__[0], None, False
@@ -220,8 +217,13 @@ def _with_json_names_below(field: Field, value: Any, path: str) -> Any:
 def _json_name(name: Any, known: Mapping[str, Field]) -> Any:
     if name in known or not isinstance(name, str):
         return name
-    camel = re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
+    camel = camel_case(name)
     return camel if camel in known else name
+
+
+def camel_case(name: str) -> str:
+    """The name of a field as JSON has it."""
+    return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)
 
 
 def _join(path: str, name: str) -> str:

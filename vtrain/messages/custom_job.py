@@ -20,7 +20,6 @@ from vtrain.messages.structs import (
 
 AcceleratorType = Annotated[
     str,
-    "enum",
     enum(
         "ACCELERATOR_TYPE_UNSPECIFIED NVIDIA_TESLA_K80 NVIDIA_TESLA_P100 NVIDIA_TESLA_V100 NVIDIA_TESLA_P4 "
         "NVIDIA_TESLA_T4 TPU_V2 TPU_V3 NVIDIA_TESLA_A100 NVIDIA_A100_80GB TPU_V4_POD NVIDIA_L4 "
@@ -29,19 +28,15 @@ AcceleratorType = Annotated[
         is_open=True,
     ),
 ]
+NO_ACCELERATOR = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
 ReservationAffinityType = Annotated[
-    str,
-    "enum",
-    enum("TYPE_UNSPECIFIED NO_RESERVATION ANY_RESERVATION SPECIFIC_RESERVATION", is_open=True),
+    str, enum("TYPE_UNSPECIFIED NO_RESERVATION ANY_RESERVATION SPECIFIC_RESERVATION", is_open=True)
 ]
 Strategy = Annotated[
-    str,
-    "enum",
-    enum("STRATEGY_UNSPECIFIED ON_DEMAND LOW_COST STANDARD SPOT - FLEX_START", is_open=True),
+    str, enum("STRATEGY_UNSPECIFIED ON_DEMAND LOW_COST STANDARD SPOT - FLEX_START", is_open=True)
 ]
 JobState = Annotated[
     str,
-    "enum",
     enum(
         "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED EXPIRED UPDATING "
         "PARTIALLY_SUCCEEDED",

@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from vtrain.errors import FieldError
-from vtrain.messages.custom_job import CustomJobSpec, DiskSpec, MachineSpec
+from vtrain.messages.custom_job import NO_ACCELERATOR, CustomJobSpec, DiskSpec, MachineSpec
 from vtrain.messages.rules import DISK_GB
 
 AS_OF = "2026-08-22"
@@ -24,27 +22,21 @@ TPU_TYPES = ("TPU_V2", "TPU_V3")
 TPU_HOST = "cloud-tpu"
 TPU_POD_COUNT = 32
 """A slice of a TPU pod has this many cores or, of v2, a multiple of it; one device has 8."""
-_NONE = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
 
 
-class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
-    """Hardware that the service does not have. With `is_certain` it refuses the job in any case."""
-
-    path: str
-    message: str
-    hint: str = ""
-    is_certain: bool = False
+class ImpossibleError(FieldError):
+    """Hardware with which the service refuses a job in any case."""
 
 
 def check_hardware(spec: CustomJobSpec, *, certain_only: bool = False) -> None:
-    """Raise ConfigError, with the field's path, for the first mismatch; or for the first that is certain."""
-    for found in mismatches(spec):
-        if found.is_certain or not certain_only:
-            raise FieldError(found.path, found.message, hint=found.hint)
+    """Raise FieldError for the first mismatch; or for the first that is certain."""
+    for error in mismatches(spec):
+        if isinstance(error, ImpossibleError) or not certain_only:
+            raise error
 
 
-def mismatches(spec: CustomJobSpec) -> Iterator[Mismatch]:
-    """The hardware in a job that Vertex AI does not have."""
+def mismatches(spec: CustomJobSpec) -> Iterator[FieldError]:
+    """The hardware in a job that Vertex AI does not have, as errors to raise or to show."""
     for index, pool in enumerate(spec.worker_pool_specs):
         path = f"workerPoolSpecs[{index}]"
         if pool.machine_spec is not None:
@@ -59,91 +51,81 @@ def is_tpu(machine: MachineSpec) -> bool:
     return machine.accelerator_type.startswith("TPU") or machine.machine_type.startswith(TPU_FAMILIES)
 
 
-def _of_tpu_job(spec: CustomJobSpec) -> Iterator[Mismatch]:
+def _of_tpu_job(spec: CustomJobSpec) -> Iterator[FieldError]:
     pools = [(index, pool) for index, pool in enumerate(spec.worker_pool_specs) if pool.task is not None]
     tpus = [(index, pool) for index, pool in pools if pool.machine_spec and is_tpu(pool.machine_spec)]
-    if not tpus:
-        return
     hint = "A slice of a TPU pod, too, is asked for by one replica: it says how many cores it wants."
-    if len(pools) > 1:
-        message = f"a job with TPUs has one pool, found {len(pools)}."
-        yield Mismatch(path="workerPoolSpecs", message=message, hint=hint, is_certain=True)
+    if tpus and len(pools) > 1:
+        problem = f"a job with TPUs has one pool, found {len(pools)}."
+        yield ImpossibleError("workerPoolSpecs", problem, hint=hint)
     for index, pool in tpus:
         if pool.replica_count > 1:
-            message = f"a pool with TPUs has 1 replica, found {pool.replica_count}."
-            path = f"workerPoolSpecs[{index}].replicaCount"
-            yield Mismatch(path=path, message=message, hint=hint, is_certain=True)
+            problem = f"a pool with TPUs has 1 replica, found {pool.replica_count}."
+            yield ImpossibleError(f"workerPoolSpecs[{index}].replicaCount", problem, hint=hint)
 
 
-def _of_machine(machine: MachineSpec, path: str) -> Iterator[Mismatch]:
-    kind = machine.machine_type
+def _of_machine(machine: MachineSpec, path: str) -> Iterator[FieldError]:
+    kind, asked = machine.machine_type, machine.accelerator_type
     if kind in TPU_TOPOLOGIES:
         yield from _of_tpu_machine(machine, path)
-    elif kind == TPU_HOST or machine.accelerator_type in TPU_TYPES:
+    elif kind == TPU_HOST or asked in TPU_TYPES:
         yield from _of_tpu_host(machine, path)
-    elif machine.accelerator_type in GONE:
-        yield Mismatch(path=f"{path}.acceleratorType", message=f"{machine.accelerator_type} is gone.")
-    elif kind.startswith(WITHOUT_GPUS) and machine.accelerator_type not in _NONE:
-        message = f"{kind} takes no accelerator, found {machine.accelerator_type}."
+    elif asked in GONE:
+        yield FieldError(f"{path}.acceleratorType", f"{asked} is gone.")
+    elif kind.startswith(WITHOUT_GPUS) and asked not in NO_ACCELERATOR:
         hint = "n1 machines take GPUs; a2, a3, a4, g2 and g4 machines have some."
-        yield Mismatch(path=f"{path}.acceleratorType", message=message, hint=hint)
+        yield FieldError(f"{path}.acceleratorType", f"{kind} takes no accelerator, found {asked}.", hint=hint)
     elif kind in GPUS:
         yield from _of_gpus(machine, GPUS[kind], path)
 
 
-def _of_gpus(machine: MachineSpec, choices: dict[str, tuple[int, ...]], path: str) -> Iterator[Mismatch]:
-    kind, asked = machine.machine_type, machine.accelerator_type
+def _of_gpus(machine: MachineSpec, choices: dict[str, tuple[int, ...]], path: str) -> Iterator[FieldError]:
+    kind, asked, count = machine.machine_type, machine.accelerator_type, max(machine.accelerator_count, 1)
     hint = f"{kind} takes {_in_words(choices)}."
-    if asked in _NONE:
+    if asked in NO_ACCELERATOR:
         if not kind.startswith("n1-"):
-            message = f"{kind} needs its accelerator named."
-            yield Mismatch(path=f"{path}.acceleratorType", message=message, hint=hint)
+            yield FieldError(f"{path}.acceleratorType", f"{kind} needs its accelerator named.", hint=hint)
     elif asked not in choices:
-        yield Mismatch(path=f"{path}.acceleratorType", message=f"{kind} does not take {asked}.", hint=hint)
-    elif max(machine.accelerator_count, 1) not in choices[asked] and not machine.gpu_partition_size:
-        message = f"{kind} does not take {max(machine.accelerator_count, 1)} {asked}."
-        yield Mismatch(path=f"{path}.acceleratorCount", message=message, hint=hint)
+        yield FieldError(f"{path}.acceleratorType", f"{kind} does not take {asked}.", hint=hint)
+    elif count not in choices[asked] and not machine.gpu_partition_size:
+        yield FieldError(f"{path}.acceleratorCount", f"{kind} does not take {count} {asked}.", hint=hint)
 
 
-def _of_tpu_host(machine: MachineSpec, path: str) -> Iterator[Mismatch]:
+def _of_tpu_host(machine: MachineSpec, path: str) -> Iterator[FieldError]:
     """TPU v2 and v3: the machine is always `cloud-tpu`."""
-    asked, count = machine.accelerator_type, machine.accelerator_count
-    if machine.machine_type != TPU_HOST:
-        message = f"{asked} goes with {TPU_HOST}, found {machine.machine_type or 'none'}."
-        yield Mismatch(path=f"{path}.machineType", message=message)
+    kind, asked, count = machine.machine_type, machine.accelerator_type, machine.accelerator_count
+    if kind != TPU_HOST:
+        yield FieldError(f"{path}.machineType", f"{asked} goes with {TPU_HOST}, found {kind or 'none'}.")
     elif asked not in TPU_TYPES:
-        message = f"{TPU_HOST} takes {' or '.join(TPU_TYPES)}, found {asked or 'none'}."
-        yield Mismatch(path=f"{path}.acceleratorType", message=message)
+        problem = f"{TPU_HOST} takes {' or '.join(TPU_TYPES)}, found {asked or 'none'}."
+        yield FieldError(f"{path}.acceleratorType", problem)
     elif count != 8 and (count < TPU_POD_COUNT or (asked == "TPU_V2" and count % TPU_POD_COUNT)):
         slices = "a multiple of 32" if asked == "TPU_V2" else "32 and more"
-        message = f"{asked} comes by 8, or as a slice of {slices}, found {count}."
-        yield Mismatch(path=f"{path}.acceleratorCount", message=message)
+        problem = f"{asked} comes by 8, or as a slice of {slices}, found {count}."
+        yield FieldError(f"{path}.acceleratorCount", problem)
 
 
-def _of_tpu_machine(machine: MachineSpec, path: str) -> Iterator[Mismatch]:
+def _of_tpu_machine(machine: MachineSpec, path: str) -> Iterator[FieldError]:
     """TPU v5e and later: the machine type includes the TPUs, and the topology gives their number."""
-    kind, topology = machine.machine_type, machine.tpu_topology
+    kind, asked, topology = machine.machine_type, machine.accelerator_type, machine.tpu_topology
     allowed = TPU_TOPOLOGIES[kind]
     hint = f"Its topologies are {', '.join(allowed)}." if allowed else "It has three numbers, such as 2x2x1."
-    if machine.accelerator_type not in _NONE:
-        message = f"{kind} brings its TPUs; leave out {machine.accelerator_type}."
-        yield Mismatch(path=f"{path}.acceleratorType", message=message)
+    if asked not in NO_ACCELERATOR:
+        yield FieldError(f"{path}.acceleratorType", f"{kind} brings its TPUs; leave out {asked}.")
     if not topology:
-        yield Mismatch(path=f"{path}.tpuTopology", message=f"{kind} needs a topology.", hint=hint)
+        yield FieldError(f"{path}.tpuTopology", f"{kind} needs a topology.", hint=hint)
     elif topology not in allowed and (allowed or not _CUBE.fullmatch(topology)):
-        message = f"{kind} does not have the topology {topology}."
-        yield Mismatch(path=f"{path}.tpuTopology", message=message, hint=hint)
+        yield FieldError(f"{path}.tpuTopology", f"{kind} does not have the topology {topology}.", hint=hint)
 
 
-def _of_disk(disk: DiskSpec, path: str) -> Iterator[Mismatch]:
-    size = disk.boot_disk_size_gb
+def _of_disk(disk: DiskSpec, path: str) -> Iterator[FieldError]:
+    size, kind = disk.boot_disk_size_gb, disk.boot_disk_type
     if size and size not in DISK_GB:
-        message = f"expected {DISK_GB[0]} to {DISK_GB[-1]}, found {size}."
-        yield Mismatch(path=f"{path}.bootDiskSizeGb", message=message, is_certain=True)
-    if disk.boot_disk_type and disk.boot_disk_type not in BOOT_DISK_TYPES:
-        message = f"there is no {disk.boot_disk_type}."
+        problem = f"expected {DISK_GB[0]} to {DISK_GB[-1]}, found {size}."
+        yield ImpossibleError(f"{path}.bootDiskSizeGb", problem)
+    if kind and kind not in BOOT_DISK_TYPES:
         hint = f"Types are {', '.join(BOOT_DISK_TYPES)}."
-        yield Mismatch(path=f"{path}.bootDiskType", message=message, hint=hint)
+        yield FieldError(f"{path}.bootDiskType", f"there is no {kind}.", hint=hint)
 
 
 def _in_words(choices: dict[str, tuple[int, ...]]) -> str:

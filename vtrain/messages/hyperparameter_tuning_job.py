@@ -9,16 +9,16 @@ from typing import Annotated, ClassVar
 from vtrain.messages.custom_job import CustomJobSpec, JobState
 from vtrain.messages.structs import Duration, EncryptionSpec, Int64, Message, Resource, Status, Value, enum
 
-GoalType = Annotated[str, "enum", enum("GOAL_TYPE_UNSPECIFIED MAXIMIZE MINIMIZE")]
+GoalType = Annotated[str, enum("GOAL_TYPE_UNSPECIFIED MAXIMIZE MINIMIZE")]
 ScaleType = Annotated[
-    str, "enum", enum("SCALE_TYPE_UNSPECIFIED UNIT_LINEAR_SCALE UNIT_LOG_SCALE UNIT_REVERSE_LOG_SCALE")
+    str, enum("SCALE_TYPE_UNSPECIFIED UNIT_LINEAR_SCALE UNIT_LOG_SCALE UNIT_REVERSE_LOG_SCALE")
 ]
-Algorithm = Annotated[str, "enum", enum("ALGORITHM_UNSPECIFIED - GRID_SEARCH RANDOM_SEARCH")]
-ObservationNoise = Annotated[str, "enum", enum("OBSERVATION_NOISE_UNSPECIFIED LOW HIGH")]
+Algorithm = Annotated[str, enum("ALGORITHM_UNSPECIFIED - GRID_SEARCH RANDOM_SEARCH")]
+ObservationNoise = Annotated[str, enum("OBSERVATION_NOISE_UNSPECIFIED LOW HIGH")]
 MeasurementSelectionType = Annotated[
-    str, "enum", enum("MEASUREMENT_SELECTION_TYPE_UNSPECIFIED LAST_MEASUREMENT BEST_MEASUREMENT")
+    str, enum("MEASUREMENT_SELECTION_TYPE_UNSPECIFIED LAST_MEASUREMENT BEST_MEASUREMENT")
 ]
-TrialState = Annotated[str, "enum", enum("STATE_UNSPECIFIED REQUESTED ACTIVE STOPPING SUCCEEDED INFEASIBLE")]
+TrialState = Annotated[str, enum("STATE_UNSPECIFIED REQUESTED ACTIVE STOPPING SUCCEEDED INFEASIBLE")]
 
 
 class SafetyMetricConfig(Message, frozen=True):

@@ -12,7 +12,6 @@ from vtrain.messages.structs import Duration, EncryptionSpec, Int64, Message, Re
 
 ModelSourceType = Annotated[
     str,
-    "enum",
     enum(
         "MODEL_SOURCE_TYPE_UNSPECIFIED AUTOML CUSTOM BQML MODEL_GARDEN GENIE CUSTOM_TEXT_EMBEDDING "
         "MARKETPLACE",
@@ -21,7 +20,6 @@ ModelSourceType = Annotated[
 ]
 DeploymentResourcesType = Annotated[
     str,
-    "enum",
     enum(
         "DEPLOYMENT_RESOURCES_TYPE_UNSPECIFIED DEDICATED_RESOURCES AUTOMATIC_RESOURCES SHARED_RESOURCES",
         is_open=True,
@@ -87,25 +85,10 @@ class Model(Resource, frozen=True):
     """One version of a trained model, and the container that serves it."""
 
     output_fields: ClassVar[frozenset[str]] = frozenset(
-        [
-            "name",
-            "versionId",
-            "versionCreateTime",
-            "versionUpdateTime",
-            "supportedExportFormats",
-            "trainingPipeline",
-            "supportedDeploymentResourcesTypes",
-            "supportedInputStorageFormats",
-            "supportedOutputStorageFormats",
-            "createTime",
-            "updateTime",
-            "deployedModels",
-            "modelSourceInfo",
-            "originalModelInfo",
-            "metadataArtifact",
-            "satisfiesPzs",
-            "satisfiesPzi",
-        ]
+        "name versionId versionCreateTime versionUpdateTime supportedExportFormats trainingPipeline "
+        "supportedDeploymentResourcesTypes supportedInputStorageFormats supportedOutputStorageFormats "
+        "createTime updateTime deployedModels modelSourceInfo originalModelInfo metadataArtifact "
+        "satisfiesPzs satisfiesPzi".split()
     )
     name: str = ""
     version_id: str = ""

@@ -8,9 +8,7 @@ from vtrain.messages.custom_job import DiskSpec, MachineSpec, PscInterfaceConfig
 from vtrain.messages.structs import EncryptionSpec, Int64, Message, Resource, Status, enum
 
 ResourceState = Annotated[
-    str,
-    "enum",
-    enum("STATE_UNSPECIFIED PROVISIONING - RUNNING STOPPING ERROR REBOOTING UPDATING", is_open=True),
+    str, enum("STATE_UNSPECIFIED PROVISIONING - RUNNING STOPPING ERROR REBOOTING UPDATING", is_open=True)
 ]
 
 

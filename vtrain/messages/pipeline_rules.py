@@ -10,7 +10,7 @@ import re
 
 from vtrain.errors import FieldError
 from vtrain.messages.model import Model
-from vtrain.messages.rules import MAX_DISPLAY_NAME, check_labels
+from vtrain.messages.rules import check_display_name, check_labels
 from vtrain.messages.training_pipeline import TrainingPipeline
 
 _MODEL_ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
@@ -18,14 +18,7 @@ _MODEL_ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 
 def check_pipeline(pipeline: TrainingPipeline) -> None:
     """Raise ConfigError, with the field's path, for the first rule that the pipeline itself breaks."""
-    if not pipeline.display_name:
-        raise FieldError(
-            "displayName", "a pipeline needs a name to be shown under.", hint="Give --display-name=NAME."
-        )
-    if len(pipeline.display_name) > MAX_DISPLAY_NAME:
-        raise FieldError(
-            "displayName", f"at most {MAX_DISPLAY_NAME} characters, found {len(pipeline.display_name)}."
-        )
+    check_display_name(pipeline.display_name, "pipeline")
     check_labels(pipeline.labels)
     if pipeline.model_id and not _MODEL_ID.fullmatch(pipeline.model_id):
         hint = "Up to 63 of a-z, 0-9, '_' and '-'; the first is no digit and no hyphen."

@@ -15,6 +15,7 @@ import msgspec
 from vtrain.errors import FieldError
 from vtrain.messages.codec import fields, walk
 from vtrain.messages.custom_job import (
+    NO_ACCELERATOR,
     ContainerSpec,
     CustomJob,
     CustomJobSpec,
@@ -37,9 +38,7 @@ MAX_ARGS = 100_000
 MAX_DISPLAY_NAME = 128
 MAX_LABELS = 64
 DISK_GB = range(100, 64001)
-ACCELERATORS = frozenset(fields(MachineSpec)["acceleratorType"].enum.values()) - {
-    "ACCELERATOR_TYPE_UNSPECIFIED"
-}
+ACCELERATORS = frozenset(fields(MachineSpec)["acceleratorType"].enum.values()).difference(NO_ACCELERATOR)
 """Accelerators that a pool can be given. Source: `accelerator_type.proto`."""
 _RESOURCE_ACCELERATORS = frozenset(name for name in ACCELERATORS if name.startswith("NVIDIA_"))
 """Accelerators of a persistent resource. Source: gcloud's `--resource-pool-spec`."""
@@ -60,14 +59,7 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
 
     `executor_required` is false on local backends, which run a Python package without an image.
     """
-    if not job.display_name:
-        raise FieldError(
-            "displayName", "a job needs a name to be shown under.", hint="Give --display-name=NAME."
-        )
-    if len(job.display_name) > MAX_DISPLAY_NAME:
-        raise FieldError(
-            "displayName", f"at most {MAX_DISPLAY_NAME} characters, found {len(job.display_name)}."
-        )
+    check_display_name(job.display_name, "job")
     check_labels(job.labels)
     check_formats(job.job_spec)
     pools = job.job_spec.worker_pool_specs
@@ -81,11 +73,25 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
     for index, pool in enumerate(pools):
         if pool != WorkerPoolSpec():
             _check_pool(pool, f"workerPoolSpecs[{index}]", executor_required)
-    _check_primary(pools)
+    if pools[0].replica_count > 1 and any(pool.task for pool in pools[1:]):
+        raise FieldError(
+            "workerPoolSpecs[0].replicaCount",
+            f"beside other pools the first has 1 replica, found {pools[0].replica_count}.",
+            hint="The first pool is the primary replica alone; put the others into the second pool.",
+        )
     check_account_of_board(job.job_spec)
     _check_reservations(job.job_spec)
     if _is_flexible(job.job_spec):
         _check_flexible_start(job.job_spec)
+
+
+def check_display_name(name: str, kind: str) -> None:
+    """Raise ConfigError for a job or a pipeline without a name, or with too long a one."""
+    if not name:
+        hint = "Give --display-name=NAME."
+        raise FieldError("displayName", f"a {kind} needs a name to be shown under.", hint=hint)
+    if len(name) > MAX_DISPLAY_NAME:
+        raise FieldError("displayName", f"at most {MAX_DISPLAY_NAME} characters, found {len(name)}.")
 
 
 def check_account_of_board(spec: CustomJobSpec) -> None:
@@ -127,16 +133,13 @@ def _check_flexible_start(spec: CustomJobSpec) -> None:
     pools = [(index, pool) for index, pool in enumerate(spec.worker_pool_specs) if pool.task is not None]
     for index, pool in pools:
         path = f"workerPoolSpecs[{index}].machineSpec"
-        accelerator = pool.machine_spec.accelerator_type if pool.machine_spec is not None else ""
-        if accelerator in ("", "ACCELERATOR_TYPE_UNSPECIFIED", *_INFLEXIBLE) and not _names_tpu(pool):
+        machine = pool.machine_spec or MachineSpec()
+        accelerator, kind = machine.accelerator_type, machine.machine_type
+        if accelerator in (*NO_ACCELERATOR, *_INFLEXIBLE) and not kind.startswith(("ct", "tpu")):
             found = accelerator or "none"
             raise FieldError(path, f"FLEX_START is for L4, A100 and newer GPUs, found {found}.")
         if pool.machine_spec != pools[0][1].machine_spec:
             raise FieldError(path, "with FLEX_START all pools have the same machine.")
-
-
-def _names_tpu(pool: WorkerPoolSpec) -> bool:
-    return pool.machine_spec is not None and pool.machine_spec.machine_type.startswith(("ct", "tpu"))
 
 
 def check_labels(labels: dict[str, str]) -> None:
@@ -177,15 +180,6 @@ def check_tasks(pools: tuple[WorkerPoolSpec, ...]) -> None:
                 f"has {found} pythonPackageSpec; exactly one is needed.",
                 hint="Name an image or a Python module, or write {} for a pool that is left out.",
             )
-
-
-def _check_primary(pools: tuple[WorkerPoolSpec, ...]) -> None:
-    if pools[0].replica_count > 1 and any(pool.task for pool in pools[1:]):
-        raise FieldError(
-            "workerPoolSpecs[0].replicaCount",
-            f"beside other pools the first has 1 replica, found {pools[0].replica_count}.",
-            hint="The first pool is the primary replica alone; put the others into the second pool.",
-        )
 
 
 def _check_pool(pool: WorkerPoolSpec, path: str, executor_required: bool) -> None:
@@ -240,8 +234,7 @@ def _check_env(env: tuple[EnvVar, ...], path: str) -> None:
 def _check_machine(machine: MachineSpec | None, path: str) -> None:
     if machine is None:
         return
-    none = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
-    if (machine.accelerator_type in none) != (machine.accelerator_count == 0):
+    if (machine.accelerator_type in NO_ACCELERATOR) != (machine.accelerator_count == 0):
         raise FieldError(path, "acceleratorType and acceleratorCount go together; one of them is missing.")
 
 
@@ -296,14 +289,6 @@ def check_resource_pools(pools: Sequence[ResourcePool]) -> None:
         _check_resource_pool(f"resourcePools[{index}]", pool)
 
 
-def _machine_counts(pool: ResourcePool) -> Iterator[tuple[str, int]]:
-    """The numbers of machines of a pool, by the names of their fields."""
-    yield "replicaCount", pool.replica_count or 0
-    if pool.autoscaling_spec is not None:
-        yield "autoscalingSpec.minReplicaCount", pool.autoscaling_spec.min_replica_count or 0
-        yield "autoscalingSpec.maxReplicaCount", pool.autoscaling_spec.max_replica_count or 0
-
-
 def _check_resource_pool(path: str, pool: ResourcePool) -> None:
     scaling, machine, disk = pool.autoscaling_spec, pool.machine_spec, pool.disk_spec
     if machine is None or not machine.machine_type:
@@ -312,22 +297,25 @@ def _check_resource_pool(path: str, pool: ResourcePool) -> None:
         raise FieldError(f"{path}.replicaCount", "is required.", hint="Or autoscalingSpec with both counts.")
     if scaling is not None and not (scaling.min_replica_count and scaling.max_replica_count):
         raise FieldError(f"{path}.autoscalingSpec", "minReplicaCount and maxReplicaCount go together.")
-    for name, count in _machine_counts(pool):
-        if count < 0:
-            raise FieldError(f"{path}.{name}", f"expected a positive number, found {count}.")
+    count, (least, most) = pool.replica_count or 0, (0, 0)
     if scaling is not None:
         least, most = scaling.min_replica_count or 0, scaling.max_replica_count or 0
+    counts = {
+        "replicaCount": count,
+        "autoscalingSpec.minReplicaCount": least,
+        "autoscalingSpec.maxReplicaCount": most,
+    }
+    for name, given in counts.items():
+        if given < 0:
+            raise FieldError(f"{path}.{name}", f"expected a positive number, found {given}.")
+    if scaling is not None:
         # Source of both rules: ResourcePool.AutoscalingSpec in persistent_resource.proto.
         if least >= most:
-            raise FieldError(
-                f"{path}.autoscalingSpec",
-                f"minReplicaCount ({least}) must be below maxReplicaCount ({most}).",
-            )
-        if pool.replica_count and not least <= pool.replica_count <= most:
-            raise FieldError(
-                f"{path}.replicaCount",
-                f"expected a number from {least} to {most}, found {pool.replica_count}.",
-            )
+            problem = f"minReplicaCount ({least}) must be below maxReplicaCount ({most})."
+            raise FieldError(f"{path}.autoscalingSpec", problem)
+        if count and not least <= count <= most:
+            problem = f"expected a number from {least} to {most}, found {count}."
+            raise FieldError(f"{path}.replicaCount", problem)
     check_formats(pool, path)
     if machine.accelerator_count and not machine.accelerator_type:
         raise FieldError(f"{path}.machineSpec", "has acceleratorCount without acceleratorType.")

@@ -15,9 +15,6 @@ Duration = Annotated[str, "duration"]
 MOST_SECONDS = 315_576_000_000
 """The limit of a duration: 10,000 years. Source: `google/protobuf/duration.proto`."""
 
-EnumName = Annotated[str, "enum"]
-"""An enum by name, of which vtrain knows no name."""
-
 
 class EnumNames(NamedTuple):
     """The names of an enum by their numbers. With `is_open` the service may know others."""
@@ -31,6 +28,9 @@ def enum(names: str, prefix: str = "", *, is_open: bool = False) -> EnumNames:
     numbered = {number: prefix + name for number, name in enumerate(names.split()) if name != "-"}
     return EnumNames(numbered, is_open)
 
+
+EnumName = Annotated[str, enum("", is_open=True)]
+"""An enum by name, of which vtrain knows no name."""
 
 Value = Annotated[Any, "value"]
 """`google.protobuf.Value`: any JSON."""
@@ -51,18 +51,8 @@ class Resource(Message, frozen=True):
     """
 
     output_fields: ClassVar[frozenset[str]] = frozenset(
-        [
-            "name",
-            "state",
-            "createTime",
-            "startTime",
-            "endTime",
-            "updateTime",
-            "error",
-            "webAccessUris",
-            "satisfiesPzs",
-            "satisfiesPzi",
-        ]
+        "name state createTime startTime endTime updateTime error webAccessUris "
+        "satisfiesPzs satisfiesPzi".split()
     )
     answer: Answer = None
 

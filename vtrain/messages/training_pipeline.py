@@ -10,7 +10,6 @@ from vtrain.messages.structs import EncryptionSpec, GcsDestination, Message, Res
 
 PipelineState = Annotated[
     str,
-    "enum",
     enum(
         "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED",
         "PIPELINE_STATE_",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from vtrain.errors import ConfigError
+from vtrain.messages.codec import camel_case
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -198,7 +199,7 @@ def _entry_at(node: Any, path: str) -> tuple[Any, Any, str] | None:
     """The key of a mapping that a path begins with, its value, and the rest of the path."""
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         typed = str(key.value)
-        for name in (typed, re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), typed)):
+        for name in (typed, camel_case(typed)):
             if path == name or path.startswith((f"{name}.", f"{name}[")):
                 return key, value, path[len(name) :].removeprefix(".")
     return None

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from vtrain.errors import OutputError, VtrainError
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.output.colours import Piece, Role, dim, has_colours, painted
-from vtrain.output.terminal import in_width, visible
+from vtrain.output.terminal import SGR, in_width, visible
 from vtrain.output.writing import in_haste, write_all
 
 if TYPE_CHECKING:
-    from vtrain.output.format import Format
-    from vtrain.output.keys import Path
+    from vtrain.output.language.format import Format
+    from vtrain.output.language.keys import Path
     from vtrain.output.terminal import StatusLine
 
 _WORTH_WRITING = 32_768  # characters
@@ -28,7 +28,6 @@ _TAIL_BYTES = 64
 _INVISIBLE_END = rb"(?:\x1b\[[0-9;?]{0,16}[mh])+\Z"
 """Colours, and the cursor shown again: what progress displays write after their last newline."""
 _RECENT_WRITES, _RECENT_BYTES = 200, 8192  # what is left on a screen, of each of the last writes
-_SGR = rb"\x1b\[[0-9;:]*m"
 _CHANGES = ("+ ", "- ", "~ ")
 """The beginnings of lines in a list of what an installer has changed: nothing under way."""
 _DUMB = ("dumb", "unknown")
@@ -77,7 +76,7 @@ class Console:
         if self._flatten:
             self.print_list(self.flattened([document]), chosen)
         else:
-            from vtrain.output.printers import render
+            from vtrain.output.language.printers import render
 
             self._print([render(document, chosen)])
 
@@ -88,7 +87,7 @@ class Console:
     def print_list(self, documents: Iterable[Any], chosen: Format) -> None:
         """Several resources on stdout, in a format that the caller has chosen."""
         if self.user_output:
-            from vtrain.output.printers import render_list
+            from vtrain.output.language.printers import render_list
 
             self._print(render_list(documents, chosen))
 
@@ -96,7 +95,7 @@ class Console:
         """The documents after `--flatten`."""
         if not self._flatten:
             return documents
-        from vtrain.output.projector import flatten_documents
+        from vtrain.output.language.projection import flatten_documents
 
         return flatten_documents(documents, self._flatten)
 
@@ -138,7 +137,7 @@ class Console:
 
     def has_just_shown(self, lines: Sequence[str]) -> bool:
         """Whether all these lines were written a moment ago where messages go too, in whatever colours."""
-        recent = re.sub(_SGR, b"", b"".join(self._recent))
+        recent = re.sub(SGR, b"", b"".join(self._recent))
         return bool(lines) and all(line.encode("utf-8", "replace") in recent for line in lines)
 
     # messages
@@ -270,12 +269,12 @@ class Console:
 
 def _parsed(text: str) -> Format:
     """A format. Its language takes longer to import than a command that prints nothing has time for."""
-    from vtrain.output.projection import parse_format
+    from vtrain.output.language.format import parse_format
 
     return parse_format(text)
 
 
 def _path_of(key: str) -> Path:
-    from vtrain.output.expressions import parse_key
+    from vtrain.output.language.expressions import parse_key
 
     return parse_key(key, "--flatten").path

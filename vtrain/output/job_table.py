@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from vtrain.messages.states import short
 from vtrain.output.colours import Role, state_role
-from vtrain.output.layout import GAP, column_widths, in_columns
+from vtrain.output.layout import GAP, column_widths, filled, in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, took_in_words
@@ -50,20 +50,20 @@ def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
 
     A column that no row has anything in is left out.
     """
-    kept = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
-    lines = [[HEADINGS[place] for place in kept], *([row[place] for place in kept] for row in rows)]
-    widths = column_widths(lines)
-    if 1 in kept:
-        name = kept.index(1)
+    lines = filled(HEADINGS, rows)
+    headings, widths = lines[0], column_widths(lines)
+    if "NAME" in headings:
+        name = headings.index("NAME")
         spare = width - sum(widths) - len(GAP) * (len(widths) - 1)
         widths[name] = max(min(widths[name], LEAST_NAME), widths[name] + min(spare, 0))
 
-    def role_of(number: int, place: int, cell: str) -> Role | None:
-        if not coloured or number == 0:
-            return Role.NAME if coloured else None
-        return state_role(cell) if kept[place] == 2 else Role.DIM if kept[place] in (4, 5, 7) else None
+    def role_of(place: int, cell: str) -> Role | None:
+        if headings[place] == "STATE":
+            return state_role(cell)
+        return Role.DIM if headings[place] in ("CREATED", "TOOK", "BACKEND") else None
 
-    return "".join(f"{line}\n" for line in in_columns(lines, widths=widths, role_of=role_of))
+    drawn = in_columns(lines, widths=widths, role_of=role_of if coloured else None)
+    return "".join(f"{line}\n" for line in drawn)
 
 
 def _trials(document: Mapping[str, Any]) -> str:

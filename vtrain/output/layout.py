@@ -10,6 +10,12 @@ GAP = "  "
 """What stands between two columns."""
 
 
+def filled(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The headings and the rows below them, without the columns in which no row has any text."""
+    kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
+    return [[row[place] for place in kept] for row in (headings, *rows)]
+
+
 def column_widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """The width of the widest cell of each column."""
     return [max(map(display_width, cells)) for cells in zip(*rows, strict=True)]
@@ -19,11 +25,12 @@ def in_columns(
     rows: Sequence[Sequence[str]],
     *,
     widths: Sequence[int] | None = None,
-    role_of: Callable[[int, int, str], Role | None] = lambda _row, _column, _cell: None,
+    role_of: Callable[[int, str], Role | None] | None = None,
 ) -> list[str]:
     """The rows as lines. A cell that is wider than its column is cut, and ends in an ellipsis.
 
-    `role_of` gives the role of a cell by the numbers of its row and its column, and by its text.
+    With `role_of` they are coloured: the first one as headings, a cell of the others in the role that it
+    gives for the number of the column and the text.
     """
     widths = widths or column_widths(rows)
     lines = []
@@ -31,7 +38,7 @@ def in_columns(
         cells = []
         for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
             shown = cell if display_width(cell) <= width else f"{beginning(cell, width - 1)}…"
-            role = role_of(number, place, cell)
+            role = None if role_of is None else role_of(place, cell) if number else Role.NAME
             padding = " " * (width - display_width(shown))
             cells.append((paint(shown, role) if role else shown) + padding)
         lines.append(GAP.join(cells).rstrip())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from vtrain.output.colours import Role, has_colours, paint
-from vtrain.output.layout import beginning, in_columns
+from vtrain.output.layout import beginning, filled, in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.output.writing import write_all
 
@@ -32,8 +32,7 @@ class LiveTable:
     def show(self, headings: Sequence[str], rows: Sequence[Sequence[str]], otherwise: str) -> None:
         """Draw these rows over the last ones, or else a sentence. Columns without any text are left out."""
         columns, height = shutil.get_terminal_size()
-        kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
-        cells = [[on_one_line(row[place]) for place in kept] for row in (headings, *rows)]
+        cells = [list(map(on_one_line, row)) for row in filled(headings, rows)]
         lines = in_columns(cells) if rows else [otherwise]
         lines = [beginning(line, columns) for line in [*lines, "", LEAVING]][: max(height - 1, 1)]
         if rows and has_colours(sys.stdout):

@@ -123,7 +123,7 @@ class RecordSink:
     frame = ""
 
     def __init__(self, console: Console, *, multiline: bool = False) -> None:
-        from vtrain.output.projection import parse_format
+        from vtrain.output.language.format import parse_format
 
         self.console = console
         self.multiline = multiline
@@ -151,7 +151,7 @@ class RecordSink:
     def _write_json(self, document: Any) -> None:
         head = b",\n" if self.started else b"[\n"
         self.started = True
-        from vtrain.output.printers import render
+        from vtrain.output.language.printers import render
 
         text = self.console.printable(render(document, self.format))
         self.console.write(

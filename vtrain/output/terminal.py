@@ -26,9 +26,10 @@ _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 # Every command imports these patterns and few need one, so they are compiled at their first use.
 _IN_WORDS = f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
 _IN_A_NAME = f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
-_SGR = rb"\x1b\[[0-9;:]*m"
+SGR = rb"\x1b\[[0-9;:]*m"
+"""A change of colours."""
 _C1_AND_BIDI = rb"\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"  # in UTF-8
-_IN_LINES = rb"(" + _SGR + rb")|([\x00-\x08\x0b-\x1f\x7f]|" + _C1_AND_BIDI + rb")"
+_IN_LINES = rb"(" + SGR + rb")|([\x00-\x08\x0b-\x1f\x7f]|" + _C1_AND_BIDI + rb")"
 _RESET = b"\x1b[0m"
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 

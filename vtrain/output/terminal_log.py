@@ -17,7 +17,7 @@ from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry
 from vtrain.output.colours import Role, has_colours, paint
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import valid_utf8
-from vtrain.output.terminal import colour_prefix, for_terminal, on_one_line
+from vtrain.output.terminal import SGR, colour_prefix, for_terminal, on_one_line
 from vtrain.runtime.log.service_log import ALL_JOBS, JOB_FAILED
 from vtrain.times import NANOSECONDS
 
@@ -102,9 +102,8 @@ class TerminalSink:
             if len(text) < MAX_ENTRY_BYTES:
                 self._open[stream] = text
                 # The status line is drawn anew several times a second, and cut at the terminal's edge.
-                shown = text[:_MOST_SHOWN].decode("utf-8", "replace")
-                plain = re.sub(r"\x1b\[[0-9;:]*m", "", shown).rstrip("\r")
-                self.frame = f"{short_task(entry.task_name)} {on_one_line(plain)}"
+                shown = re.sub(SGR, b"", text[:_MOST_SHOWN]).decode("utf-8", "replace").rstrip("\r")
+                self.frame = f"{short_task(entry.task_name)} {on_one_line(shown)}"
                 return b""
         else:
             text = held + text

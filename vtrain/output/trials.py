@@ -9,7 +9,7 @@ from typing import Any
 from vtrain.failure import last_traceback
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
 from vtrain.output.colours import Role
-from vtrain.output.layout import in_columns
+from vtrain.output.layout import filled, in_columns
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.runtime.tuning.ranking import best, ranked
 from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
@@ -112,18 +112,16 @@ class TrialTable:
         """
         headings = ["TRIAL", "STATE", *self._metrics, *self._parameters, "STEP", "TOOK", "REASON"]
         rows = [self._row(trial, reason=trial.infeasible_reason if reasons else "") for trial in trials]
-        kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
-        return [[visible(row[place]) for place in kept] for row in (headings, *rows)]
+        return [list(map(visible, row)) for row in filled(headings, rows)]
 
     def lines(self, trials: Sequence[Trial], *, coloured: bool = False) -> list[str]:
         """The same as lines of text."""
         rows = [[on_one_line(cell) for cell in row] for row in self.cells(trials)]
 
-        def role_of(number: int, place: int, cell: str) -> Role | None:
-            role = Role.NAME if number == 0 else _ROLES.get(cell) if place == 1 else None
-            return role if coloured else None
+        def role_of(place: int, cell: str) -> Role | None:
+            return _ROLES.get(cell) if place == 1 else None
 
-        return in_columns(rows, role_of=role_of)
+        return in_columns(rows, role_of=role_of if coloured else None)
 
     def _row(self, trial: Trial, *, reason: str) -> list[str]:
         values = {each.parameter_id: shown_value(each.value) for each in trial.parameters}

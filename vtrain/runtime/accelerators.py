@@ -8,10 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.messages.custom_job import MachineSpec
+from vtrain.messages.custom_job import NO_ACCELERATOR, MachineSpec
 from vtrain.messages.hardware import is_tpu
-
-NO_ACCELERATOR = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
 
 
 class Devices(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import NO_ACCELERATOR, CustomJobSpec, MachineSpec, WorkerPoolSpec
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.rules import ACCELERATORS
 from vtrain.sizes import GIB as GIB
@@ -74,7 +74,7 @@ def name_notices(spec: CustomJobSpec) -> tuple[str, ...]:
         path, given = f"workerPoolSpecs[{index}].machineSpec", pool.machine_spec or MachineSpec()
         if given.machine_type and given.machine_type not in machines:
             sentences.append(f"{path}.machineType: {_unknown(given.machine_type, machines)}")
-        if given.accelerator_type not in ACCELERATORS | {"", "ACCELERATOR_TYPE_UNSPECIFIED"}:
+        if given.accelerator_type not in ACCELERATORS.union(NO_ACCELERATOR):
             sentences.append(f"{path}.acceleratorType: {_unknown(given.accelerator_type, ACCELERATORS)}")
     return tuple(sentences)
 

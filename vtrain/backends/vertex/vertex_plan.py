@@ -77,7 +77,7 @@ def notices_about(job: Job) -> tuple[str, ...]:
         pools = enumerate(spec.worker_pool_specs)
         without = [i for i, p in pools if p.task and not (p.machine_spec and p.machine_spec.machine_type)]
         doubts += [f"workerPoolSpecs[{index}].machineSpec.machineType: is required." for index in without]
-        doubts += [f"{doubt.path}: {doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
+        doubts += [f"{doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
     output = spec.output_uri if spec is not None else ""
     if output and not output.startswith("gs://"):
         doubts.append(f"baseOutputDirectory: expected gs://BUCKET/…, found {output!r}.")

@@ -19,8 +19,8 @@ from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, require_name
 from vtrain.messages.resources import Job, collection_of, spec_of
 from vtrain.messages.secrets import masked_document
-from vtrain.output.printers import render
-from vtrain.output.projection import parse_format
+from vtrain.output.language.format import parse_format
+from vtrain.output.language.printers import render
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
 from vtrain.times import ago, duration_in_words, took_in_words

@@ -14,6 +14,7 @@ import msgspec
 
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
 from vtrain.messages.codec import Field, fields, read_message, with_json_names
+from vtrain.messages.codec import camel_case as camel_case
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
 
@@ -172,8 +173,3 @@ def _take(document: Mapping[str, Any], steps: list[str], into: dict[str, Any]) -
             _take(value, rest, kept)
     else:
         into[step] = value
-
-
-def camel_case(name: str) -> str:
-    """The name of a field as JSON has it."""
-    return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)

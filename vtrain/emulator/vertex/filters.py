@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from vtrain import times
-from vtrain.emulator.vertex.documents import camel_case
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
 from vtrain.globs import Glob, anything
+from vtrain.messages.codec import camel_case
 
 LONGEST = 20_000
 DEEPEST = 30

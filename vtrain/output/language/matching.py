@@ -113,8 +113,7 @@ def _test(operator: str, texts: tuple[str, ...]) -> Test:
         return _found(re.compile(texts[0]).search, negated=operator == "!~")
     patterns = [_Pattern(text, is_part=operator == ":") for text in texts]
 
-    def matches(value: Any, operand: Any) -> bool:
-        del operand
+    def matches(value: Any, _operand: Any) -> bool:
         return any(pattern.fits(item) for item in _members(value) for pattern in patterns)
 
     return (lambda value, operand: not matches(value, operand)) if operator == "!=" else matches
@@ -132,8 +131,7 @@ def _ordered(compare: Callable[..., bool]) -> Test:
 
 
 def _found(search: Callable[[str], object], *, negated: bool) -> Test:
-    def test(value: Any, operand: Any) -> bool:
-        del operand
+    def test(value: Any, _operand: Any) -> bool:
         if isinstance(value, (dict, list)):
             return False
         text = value if isinstance(value, str) else "" if value is None else repr(value)

@@ -1,49 +1,44 @@
-"""Documents reduced to the keys of a format, nested or as a row of cells; and ``--flatten``."""
+"""Documents flattened, sorted, and reduced to the keys of a format, nested or as a row of cells."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.expressions import transformed
-from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
-from vtrain.output.keys import Path, field_name, get, path_text
-from vtrain.output.value_transforms import float_
+from vtrain.output.language.expressions import SortKey, evaluate, transformed
+from vtrain.output.language.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
+from vtrain.output.language.keys import Key, Path, field_name, get, path_text
+from vtrain.output.language.value_transforms import float_
 
+Row = TypeVar("Row")
 Cut = Callable[[Any], list[Any]]
-_ALL = Node()
+_ALL = Node(Key(), KEPT)
 
 
 class Projector:
-    """Reduces documents to the nodes of a tree.
+    """Reduces documents to the keys of a format.
 
-    `transforms` true or false overrules `is_active` of every node. Fields without a value stay with
-    `keeps_null`, and where a projection names them.
+    A field without a value stays where a projection names it and, with `keeps_null`, in a whole document.
     """
 
-    def __init__(
-        self,
-        tree: Node | None,
-        *,
-        is_whole: bool,
-        keeps_null: bool,
-        transforms: bool | None,
-        decodes: bool = False,
-    ) -> None:
-        self.tree = tree or _ALL
-        self.start = KEPT if is_whole else UNKNOWN
-        self.keeps_null = keeps_null and is_whole
-        self.keeps_named_null = not is_whole
-        self.transforms = transforms
-        self.decodes = decodes
+    def __init__(self, fmt: Format, *, keeps_null: bool) -> None:
+        attributes = fmt.attributes
+        self.is_whole = not fmt.columns
+        self.keeps_null = keeps_null and self.is_whole and "no-undefined" not in attributes
+        self.transforms: bool | None = None
+        """Whether all transforms are on; None where each node tells."""
+        if "transforms" in attributes or "no-transforms" in attributes:
+            self.transforms = "transforms" in attributes
+        self.decodes = "json-decode" in attributes
+        self.tree = (fmt.tree if fmt.columns or self.transforms else None) or _ALL
 
     def project(self, document: Any) -> Any:
         """The reduced document; None if it is empty."""
-        return self._keep(document, self.tree, self.start)
+        return self._keep(document, self.tree, KEPT if self.is_whole else UNKNOWN)
 
     def _keep(self, value: Any, node: Node, state: int) -> Any:
         value = self._decoded(value)
@@ -51,11 +46,11 @@ class Projector:
             return self._inside(value, node, state)
         if state < KEPT:
             return None
-        return transformed(node.calls, value) if self._is_on(node) else value
+        return transformed(node.key.calls, value) if self._is_on(node) else value
 
     def _inside(self, value: Any, node: Node, state: int) -> Any:
         if self._is_on(node):
-            return transformed(node.calls, value)
+            return transformed(node.key.calls, value)
         if state < KEPT and not node.branches:
             return value  # the key "." is a column and no node of the tree
         if isinstance(value, dict):
@@ -63,7 +58,7 @@ class Projector:
         return self._elements(value, node, state)
 
     def _is_on(self, node: Node) -> bool:
-        return bool(node.calls) and (node.is_active if self.transforms is None else self.transforms)
+        return bool(node.key.calls) and (node.is_active if self.transforms is None else self.transforms)
 
     def _fields(self, value: dict[str, Any], node: Node, state: int) -> dict[str, Any] | None:
         kept: dict[str, Any] = {}
@@ -73,7 +68,7 @@ class Projector:
             if here < (INNER if branch else KEPT):
                 continue
             found = self._keep(item, branch or _ALL, here)
-            if found is not None or self.keeps_null or (here >= KEPT and self.keeps_named_null):
+            if found is not None or self.keeps_null or (here >= KEPT and not self.is_whole):
                 kept[name] = found
         return kept or None
 
@@ -110,31 +105,18 @@ class Projector:
             return value
 
 
-def projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
-    """The function that reduces documents to the keys of a format."""
-    attributes = fmt.attributes
-    keeps_null = keeps_null and "no-undefined" not in attributes
-    return Projector(
-        fmt.tree if fmt.columns or "transforms" in attributes else None,
-        is_whole=not fmt.columns,
-        keeps_null=keeps_null,
-        transforms=True if "transforms" in attributes else False if "no-transforms" in attributes else None,
-        decodes="json-decode" in attributes,
-    ).project
-
-
 def row_projector(fmt: Format) -> Cut:
     """The function that gives a document's value for each column."""
     attributes = fmt.attributes
     on = "transforms" in attributes or (fmt.name != "get" and "no-transforms" not in attributes)
-    whole = Projector(
-        None, is_whole=True, keeps_null=True, transforms=False, decodes="json-decode" in attributes
-    )
+    decode = None
+    if "json-decode" in attributes:
+        decode = Projector(Format(name=fmt.name, attributes={"json-decode": ""}), keeps_null=True).project
     columns = fmt.columns
 
     def cut(document: Any) -> list[Any]:
-        if whole.decodes:
-            document = whole.project(document)
+        if decode is not None:
+            document = decode(document)
         return [_cell(column, document, on=on) for column in columns]
 
     return cut
@@ -200,3 +182,14 @@ def _replaced(document: Any, path: Path, item: Any) -> Any:
     changed = copy.copy(document)
     changed[step] = _replaced(changed[step], path[1:], item)
     return changed
+
+
+def sort_documents(documents: Iterable[Row], keys: Iterable[SortKey]) -> list[Row]:
+    """The documents in order; equal ones keep their order.
+
+    As in gcloud everything is compared as text, case-sensitive, a missing value as the text ``None``.
+    """
+    ordered = list(documents)
+    for sort_key in reversed(tuple(keys)):
+        ordered.sort(key=lambda document: str(evaluate(sort_key.key, document)), reverse=sort_key.reverse)
+    return ordered

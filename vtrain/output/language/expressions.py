@@ -1,4 +1,4 @@
-"""Keys with their transforms, and filters. They are one grammar: either may hold the other.
+"""Keys with their transforms, sort orders, and filters. A key and a filter may hold each other.
 
     filter  := [group]...                         all of them: standing side by side means AND
     group   := factor [AND factor]... | factor [OR factor]...
@@ -13,20 +13,20 @@ grammar of keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import Aliases, Call, Key, Path, Step, get, no_alias, scan_path
-from vtrain.output.scanner import OPERATORS, Scanner
+from vtrain.output.language.keys import Aliases, Call, Key, Path, Step, get, no_alias, scan_path
+from vtrain.output.language.scan import OPERATORS, Scanner
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from vtrain.output.transforms import Transform
+    from vtrain.output.language.transforms import Transform
 
 _OPERATOR = re.compile(r"[:=!<>~][:=!<>~]?")
 _KNOWN = (":", "=", "!=", "<", "<=", ">=", ">", "~", "!~")
@@ -71,7 +71,7 @@ def _scan_calls(scanner: Scanner, first: Step) -> tuple[tuple[Call, ...], bool]:
 
 
 def _scan_call(scanner: Scanner, name: str, depth: int) -> Call:
-    from vtrain.output.transforms import option_names, problem_with
+    from vtrain.output.language.transforms import option_names, problem_with
 
     scanner.position += 1
     start = scanner.position
@@ -137,11 +137,41 @@ def evaluate(key: Key, document: object) -> Any:
 def transformed(calls: tuple[Call, ...], value: Any) -> Any:
     """The value after transforms."""
     if calls:
-        from vtrain.output.transforms import apply
+        from vtrain.output.language.transforms import apply
 
         for call in calls:
             value = apply(transforms()[call.name], call, value)
     return value
+
+
+# Orders
+
+
+class SortKey(msgspec.Struct, frozen=True, kw_only=True):
+    """One key of ``--sort-by``, with `reverse` in descending order."""
+
+    key: Key
+    reverse: bool = False
+
+
+def parse_sort(text: str) -> tuple[SortKey, ...]:
+    """Read the value of ``--sort-by``: keys separated by commas, ``~`` before one to reverse it.
+
+    ``[]`` means the first element. Raises ConfigError, with the position marked, for bad syntax.
+    """
+    scanner = Scanner(text.replace("[]", "[0]"), kind="--sort-by")
+    keys: list[SortKey] = []
+    while True:
+        scanner.skip_spaces()
+        if scanner.at_end:
+            return tuple(keys)
+        reverse = False
+        while scanner.accept("~"):
+            reverse = True
+        keys.append(SortKey(key=scan_key(scanner), reverse=reverse))
+        scanner.skip_spaces()
+        if not scanner.at_end and not scanner.accept(","):
+            raise scanner.error("A comma is expected between sort keys")
 
 
 # Filters
@@ -150,17 +180,8 @@ def transformed(calls: tuple[Call, ...], value: Any) -> Any:
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """A condition on documents, and the keys that it reads."""
 
-    text: str
+    matches: Predicate
     keys: tuple[Key, ...]
-    predicate: Predicate
-
-    def matches(self, document: Any) -> bool:
-        """Whether the document meets the condition."""
-        return self.predicate(document)
-
-    def keys_absent_in(self, document: Any, keys: tuple[Key, ...]) -> tuple[Key, ...]:
-        """The ones among `keys` that this document lacks, too."""
-        return tuple(key for key in keys if get(document, key.path) is None)
 
 
 def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases = no_alias) -> Filter:
@@ -177,7 +198,7 @@ def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases = n
         raise parser.scanner.error("The filter is nested too deeply") from None
     if not parser.scanner.at_end:
         raise parser.scanner.error("A ) without its (")
-    return Filter(text=text, keys=tuple(parser.keys.values()), predicate=predicate)
+    return Filter(matches=predicate, keys=tuple(parser.keys.values()))
 
 
 class _Parser:
@@ -194,7 +215,7 @@ class _Parser:
         while not self.ends():
             group, joined_by = self.group(joined_by)
             groups.append(group)
-        return _every(groups)
+        return _joined(groups, all)
 
     def ends(self) -> bool:
         self.scanner.skip_spaces()
@@ -208,7 +229,7 @@ class _Parser:
                 raise self.scanner.error("AND and OR together need parentheses")
             own = joined_by = word
             factors.append(self.factor())
-        return _some(factors) if own == "OR" else _every(factors), joined_by
+        return _joined(factors, any if own == "OR" else all), joined_by
 
     def factor(self) -> Predicate:
         is_inverted = False
@@ -255,7 +276,7 @@ class _Parser:
             raise self.scanner.error("An operator is expected")
         if problem is not None and (not word or self.scanner.peek() == "("):
             raise problem
-        from vtrain.output.matching import contains_word
+        from vtrain.output.language.matching import contains_word
 
         return contains_word(word or "")
 
@@ -270,7 +291,7 @@ class _Parser:
         return found[0]
 
     def comparison(self, key: Key, operator: str) -> Predicate:
-        from vtrain.output.matching import comparison
+        from vtrain.output.language.matching import comparison
 
         self.scanner.skip_spaces()
         start = self.scanner.position
@@ -303,12 +324,9 @@ def _plain_text(key: Key) -> str:
     return ".".join(steps).replace(".[", "[") or "."
 
 
-def _every(predicates: list[Predicate]) -> Predicate:
-    return predicates[0] if len(predicates) == 1 else lambda value: all(test(value) for test in predicates)
-
-
-def _some(predicates: list[Predicate]) -> Predicate:
-    return predicates[0] if len(predicates) == 1 else lambda value: any(test(value) for test in predicates)
+def _joined(predicates: list[Predicate], join: Callable[[Iterable[bool]], bool]) -> Predicate:
+    """All of several conditions, or any: `join` is one of these functions."""
+    return predicates[0] if len(predicates) == 1 else lambda value: join(test(value) for test in predicates)
 
 
 # Transforms
@@ -338,6 +356,6 @@ def _format(value: Any, fmt: str, *keys: str) -> str:
 def transforms() -> dict[str, Transform]:
     """All transforms by their names; `filter` and `format` evaluate expressions of their own."""
     # Every format needs this module and few formats have transforms, so their modules are imported late.
-    from vtrain.output.transforms import PLAIN_TRANSFORMS
+    from vtrain.output.language.transforms import PLAIN_TRANSFORMS
 
     return {**PLAIN_TRANSFORMS, "filter": _filter, "format": _format}

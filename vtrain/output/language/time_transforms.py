@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import get, parse_path
-from vtrain.output.value_transforms import MOST_DIGITS, to_integer, to_number
+from vtrain.output.language.keys import get, parse_path
+from vtrain.output.language.value_transforms import MOST_DIGITS, to_integer, to_number
 from vtrain.times import format_duration, parse_duration, parse_timestamp
 
 _EXTENSION = re.compile(r"%([1-9]?)([EO]?)([fsz])")
@@ -140,3 +141,6 @@ def _zone(name: str) -> tzinfo | None:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         hint = "Use a name such as Europe/Paris, UTC or LOCAL."
         raise ConfigError(f"Unknown time zone [{name}].", hint=hint) from None
+
+
+TRANSFORMS: tuple[Callable[..., str], ...] = (date, duration, iso)

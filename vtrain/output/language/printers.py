@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from vtrain.output.format import PAGE, Format
-from vtrain.output.keys import get
+from vtrain.output.language.format import PAGE, Format
+from vtrain.output.language.keys import get
 
 Printer = Callable[[Iterable[Any], Format, bool], Iterator[str]]
 """Prints documents. The last argument is true for a list, whose elements are separated by marks."""
@@ -30,20 +30,25 @@ def render_list(documents: Iterable[Any], fmt: Format) -> Iterator[str]:
 
 
 def _printer(fmt: Format) -> Printer:
-    return _ignore if "disable" in fmt.attributes else _PRINTERS[fmt.name]
+    name = "disable" if "disable" in fmt.attributes else fmt.name
+    if name in _PRINTERS:
+        return _PRINTERS[name]
+    from vtrain.output.language.line_printers import LINE_PRINTERS
+
+    return LINE_PRINTERS[name]
 
 
 def _projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
     """The function that reduces documents to the keys of a format; most formats keep all of them."""
     if keeps_null and not fmt.columns and not fmt.attributes:
         return lambda document: document
-    from vtrain.output.projector import projector
+    from vtrain.output.language.projection import Projector
 
-    return projector(fmt, keeps_null=keeps_null)
+    return Projector(fmt, keeps_null=keeps_null).project
 
 
 def _yaml(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    from vtrain.output.yaml_writer import dump_yaml
+    from vtrain.output.language.yaml_writer import dump_yaml
 
     project = _projector(fmt, keeps_null=True)
     mark = "---\n" if is_list else ""
@@ -103,21 +108,18 @@ def _multi(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str
         yield fmt.text("terminator", "")
 
 
-def _consume(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    del fmt, is_list
+def _consume(documents: Iterable[Any], _fmt: Format, _is_list: bool) -> Iterator[str]:
     for _ in documents:
         yield ""
 
 
-def _ignore(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    del documents, fmt, is_list
+def _ignore(_documents: Iterable[Any], _fmt: Format, _is_list: bool) -> Iterator[str]:
     return iter(())
 
 
-def _table(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    from vtrain.output.table import print_table
+def _table(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
+    from vtrain.output.language.table import print_table
 
-    del is_list
     return print_table(documents, fmt, _print_nested)
 
 
@@ -127,31 +129,12 @@ def _print_nested(value: Any, fmt: Format) -> str:
     return render(value, fmt) if value else ""
 
 
-def _line_printer(name: str) -> Printer:
-    """A printer that is imported when it is used: most commands print YAML or JSON."""
-
-    def run(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-        from vtrain.output import line_printers
-
-        found: Printer = getattr(line_printers, name)
-        return found(documents, fmt, is_list)
-
-    return run
-
-
 _PRINTERS: dict[str, Printer] = {
-    "config": _line_printer("print_config"),
-    "csv": _line_printer("print_csv"),
     "default": _yaml,
     "disable": _ignore,
-    "flattened": _line_printer("print_flattened"),
-    "get": _line_printer("print_values"),
     "json": _json,
-    "list": _line_printer("print_items"),
     "multi": _multi,
     "none": _consume,
     "table": _table,
-    "text": _line_printer("print_flattened"),
-    "value": _line_printer("print_values"),
     "yaml": _yaml,
 }

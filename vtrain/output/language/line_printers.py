@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from vtrain.output.format import Format
-from vtrain.output.projector import cell_text, in_order, projector, row_projector
+from vtrain.output.language.format import Format
+from vtrain.output.language.projection import Projector, cell_text, in_order, row_projector
 
 Quote = Callable[[str], str]
 
@@ -16,15 +16,13 @@ _ESCAPES = {"\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", '"
 _TO_ESCAPE = re.compile(r'[\f\n\r\t\\"]')
 
 
-def print_values(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _values(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """Cells with a tab between them."""
-    del is_list
     return _lines(documents, fmt, separator="\t", quotes="quote" in fmt.attributes, heading=False)
 
 
-def print_csv(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _csv(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """Cells with a comma between them, quoted where that is needed, under a line of labels."""
-    del is_list
     attributes = fmt.attributes
     return _lines(
         documents,
@@ -70,9 +68,8 @@ def _cell(value: Any, delimiter: str, quote: Quote) -> str:
     return quote(cell_text(value))
 
 
-def print_items(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _items(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """Each document as an item of a list, with a line for each of its values."""
-    del is_list
     title = f"{fmt.attributes['title']}\n" if fmt.attributes.get("title") else ""
     if "always-display-title" in fmt.attributes:
         yield title
@@ -95,9 +92,9 @@ def _item(document: Any, fmt: Format, cut: Callable[[Any], list[Any]]) -> list[s
     return [str(document or "")]
 
 
-def print_flattened(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _flattened(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
     """``path: value`` for every value, the values below one another."""
-    project = projector(fmt, keeps_null=False)
+    project = Projector(fmt, keeps_null=False).project
     labels = {column.key.text: column.label.lower() for column in fmt.columns}
     separator = fmt.text("separator", ": ")
     for document in documents:
@@ -124,10 +121,9 @@ def _one_line(text: str) -> str:
     return '"' + _TO_ESCAPE.sub(lambda found: _ESCAPES[found[0]], text) + '"'
 
 
-def print_config(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+def _config(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     """``name = value`` below ``[section]``; with ``export`` and ``unset`` the commands of a shell."""
-    del is_list
-    project = projector(fmt, keeps_null=True)
+    project = Projector(fmt, keeps_null=True).project
     if "title" in fmt.attributes:
         yield f"{fmt.attributes['title']}\n"
     for document in documents:
@@ -168,3 +164,14 @@ def _variables(record: dict[str, Any], prefix: str, *, exports: bool) -> Iterato
                 if value is None
                 else f"export {prefix}{name}={shlex.quote(str(value))}\n"
             )
+
+
+LINE_PRINTERS = {
+    "config": _config,
+    "csv": _csv,
+    "flattened": _flattened,
+    "get": _values,
+    "list": _items,
+    "text": _flattened,
+    "value": _values,
+}

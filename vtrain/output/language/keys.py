@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.output.scanner import RESERVED, Scanner
+from vtrain.output.language.scan import RESERVED, Scanner
 
 _CAPITALS = r"((?<=[a-z0-9])[A-Z]+(?=[A-Z][a-z]|$)|(?!^)[A-Z](?=[a-z]))"
 

@@ -15,16 +15,16 @@ from functools import lru_cache
 from typing import Any
 
 from vtrain.errors import ConfigError
-from vtrain.output import time_transforms, value_transforms
-from vtrain.output.keys import Call, get, parse_path
-from vtrain.output.scanner import MOST, Scanner, is_count
-from vtrain.output.value_transforms import to_boolean
+from vtrain.output.language import time_transforms, value_transforms
+from vtrain.output.language.keys import Call, get, parse_path
+from vtrain.output.language.scan import MOST, Scanner, is_count
+from vtrain.output.language.value_transforms import to_boolean
 
 Transform = Callable[..., Any]
 
 
-def same(value: Any) -> Any:
-    """The value as it is."""
+def always(value: Any) -> Any:
+    """The value as it is; its other transforms apply although the format turns them off."""
     return value
 
 
@@ -116,42 +116,12 @@ def _record(value: Any, schema: str) -> dict[str, Any]:
 
 
 PLAIN_TRANSFORMS: dict[str, Transform] = {
-    "always": same,
-    "basename": value_transforms.basename,
-    "collection": value_transforms.collection,
-    "color": value_transforms.color,
-    "count": value_transforms.count,
-    "date": time_transforms.date,
-    "decode": value_transforms.decode,
-    "duration": time_transforms.duration,
-    "encode": value_transforms.encode,
-    "extract": extract,
-    "firstof": firstof,
-    "flatten": value_transforms.flatten,
-    "float": value_transforms.float_,
-    "group": group,
-    "iso": time_transforms.iso,
-    "join": value_transforms.join,
-    "len": value_transforms.length,
-    "list": value_transforms.list_,
-    "lower": value_transforms.lower,
-    "map": map_,
-    "notnull": value_transforms.notnull,
-    "regex": value_transforms.regex,
-    "resolution": resolution,
-    "scope": value_transforms.scope,
-    "segment": value_transforms.segment,
-    "size": value_transforms.size,
-    "slice": value_transforms.slice_,
-    "sort": sort,
-    "split": value_transforms.split,
-    "sub": value_transforms.sub,
-    "synthesize": synthesize,
-    "trailoff": value_transforms.trailoff,
-    "upper": value_transforms.upper,
-    "uri": value_transforms.uri,
-    "yesno": yesno,
-}
+    transform.__name__.rstrip("_"): transform
+    for transform in (
+        always, extract, firstof, group, map_, resolution, sort, synthesize, yesno,
+        *time_transforms.TRANSFORMS, *value_transforms.TRANSFORMS,
+    )
+}  # fmt: skip
 _WHOLE_NUMBERS = {"map": "depth", "float": "precision"}
 _WITH_KEYS = ("duration", "extract", "firstof", "group", "sort", "synthesize")
 _PATTERNS = {"sub": "pattern", "regex": "expression"}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from vtrain.output.value_transforms import float_
+from vtrain.output.language.value_transforms import float_
 
 _WIDTH = 80  # characters, after which a line is folded
 _LONGEST_SIMPLE_KEY = 800  # characters; YAML readers may refuse an unmarked key over 1024
@@ -37,21 +37,9 @@ _NOT_TEXT = re.compile(
 )
 _LONE_SPACE = re.compile(r"(?<=[^ ]) (?=[^ ])")
 _ESCAPES = {
-    "\\": "\\\\",
-    '"': '\\"',
-    "\0": "\\0",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\t": "\\t",
-    "\n": "\\n",
-    "\v": "\\v",
-    "\f": "\\f",
-    "\r": "\\r",
-    "\x1b": "\\e",
-    "\x85": "\\N",
-    "\u2028": "\\L",
-    "\u2029": "\\P",
-}
+    "\\": "\\\\", '"': '\\"', "\0": "\\0", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\v": "\\v",
+    "\f": "\\f", "\r": "\\r", "\x1b": "\\e", "\x85": "\\N", "\u2028": "\\L", "\u2029": "\\P",
+}  # fmt: skip
 
 
 def dump_yaml(document: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -47,9 +47,8 @@ def basename(value: Any, undefined: str = "") -> Any:
     return text[text.rfind("/" if "/" in text else "\\") + 1 :]
 
 
-def collection(value: Any, undefined: str = "") -> str:
+def collection(_value: Any, undefined: str = "") -> str:
     """The collection in gcloud's registry, which has no resource of Vertex AI training."""
-    del value
     return undefined
 
 
@@ -222,7 +221,7 @@ def items_below(value: list[Any], levels: int) -> list[Any]:
     return value
 
 
-def length(value: Any) -> int:
+def len_(value: Any) -> int:
     """How many elements, fields or characters; 0 if there is no value."""
     return len(value) if isinstance(value, (str, list, dict)) else 0
 
@@ -291,3 +290,9 @@ def count(value: Any) -> dict[Any, int]:
 def notnull(value: Any) -> list[Any]:
     """The elements of a list without nulls."""
     return [item for item in value if item is not None] if isinstance(value, (list, dict, str)) else []
+
+
+TRANSFORMS: tuple[Callable[..., Any], ...] = (
+    basename, collection, color, count, decode, encode, flatten, float_, join, len_, list_, lower, notnull,
+    regex, scope, segment, size, slice_, split, sub, trailoff, upper, uri,
+)  # fmt: skip
