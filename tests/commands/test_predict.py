@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_packages import wheel
+from framework_index import SKLEARN, SUM, framework_index
 from storage_service import storage_service
 from vertex_service import VertexService
 
@@ -26,43 +26,7 @@ from vtrain.privacy import home_label
 from vtrain.retry import wait_until
 from vtrain.runtime.model_registry import ModelRegistry
 
-SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
 XGBOOST = "us-docker.pkg.dev/vertex-ai/prediction/xgboost-cpu.2-1:latest"
-NUMPY = """
-class Array(list):
-    def tolist(self):
-        return list(self)
-
-asarray = Array
-"""
-FRAMEWORK = """
-import warnings
-
-class Sum:
-    def predict(self, instances):
-        if any(len(each) != 2 for each in instances):
-            raise ValueError("expected 2 features")
-        return [sum(each) for each in instances]
-
-class Newer(Sum):
-    def __init__(self):
-        for estimator in ("Sum", "Scaler"):
-            warnings.warn(
-                f"Trying to unpickle estimator {estimator} from version 1.9.0 when using version 1.6.1. This "
-                "might lead to breaking code or invalid results. Use at your own risk."
-            )
-
-class Where(Sum):
-    def predict(self, instances):
-        import os, socket, sys
-        listener = socket.socket(fileno=os.dup(int(sys.argv[2])))
-        return [listener.family.name, oct(os.stat(".").st_mode & 0o777)]
-
-class Old(Sum):
-    def __init__(self):
-        warnings.warn("This model is of another version")
-"""
-SUM = b"csklearn\nSum\n(tR."
 REQUEST = '{"instances": [[1, 2], [3, 4]]}'
 Predict = Callable[..., Any]
 
@@ -70,11 +34,7 @@ Predict = Callable[..., Any]
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of wheels that bear the names of what the image of scikit-learn has."""
-    wheels = tmp_path / "wheels"
-    wheel(wheels, "numpy", "2.4.0", code=NUMPY)
-    wheel(wheels, "pandas", "2.3.0")
-    wheel(wheels, "scikit_learn", "1.6.1", module="sklearn", code=FRAMEWORK)
-    wheel(wheels, "scikit_learn", "1.7.0", module="sklearn")
+    wheels = framework_index(tmp_path / "wheels")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     return wheels

@@ -14,8 +14,22 @@ from types import ModuleType
 from typing import Any
 
 VERSIONS = ("v1", "v1beta1")
-_SERVICES = ("job_service", "pipeline_service", "persistent_resource_service", "model_service")
-_RESOURCES = ("custom_job", "hyperparameter_tuning_job", "training_pipeline", "persistent_resource", "model")
+_SERVICES = (
+    "job_service",
+    "pipeline_service",
+    "persistent_resource_service",
+    "model_service",
+    "endpoint_service",
+    "prediction_service",
+)
+_RESOURCES = (
+    "custom_job",
+    "hyperparameter_tuning_job",
+    "training_pipeline",
+    "persistent_resource",
+    "model",
+    "endpoint",
+)
 
 
 def load_messages(version: str) -> dict[str, Any]:

@@ -70,12 +70,8 @@ def serving_grpc(
     )
     for version in VERSIONS:
         messages = load_messages(version)
-        for name, collections in SERVICES.items():
-            handlers = {
-                method.rpc: _handler(service, method, messages, version, tell)
-                for collection in collections
-                for method in METHODS[collection]
-            }
+        for name, methods in SERVICES.items():
+            handlers = {method.rpc: _handler(service, method, messages, version, tell) for method in methods}
             named = name.format(version=version)
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
     projects = {"GetProject": _project_handler(project)}
@@ -211,7 +207,8 @@ def _abort(context: grpc.ServicerContext, refusal: VertexRefusal, project: str =
 def project_of(method: Method, message: Any) -> str:
     """The project in the name that a request is about."""
     named = getattr(message, method.body, message) if method.of_one else message
-    name = str(getattr(named, "name", "") or getattr(message, "parent", ""))
+    names = (getattr(named, "name", ""), getattr(message, method.named, ""), getattr(message, "parent", ""))
+    name = str(next(filter(None, names), ""))
     parts = name.split("/")
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
@@ -220,7 +217,7 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
     """A request of gRPC as one of REST, of a version of the API. Raises VertexRefusal for an invalid name."""
     if method.of_one:  # of an update the name is in the resource
         named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
-        name = str(named.pop("name", "") or "")
+        name = str(named.pop("name" if named is not fields else method.named, "") or "")
     else:
         name = str(fields.get("parent", ""))
     parts = name.split("/")

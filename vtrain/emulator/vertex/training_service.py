@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from vtrain.backends.job_storage import GS
 from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
 from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.endpoints import Endpoints
+from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
@@ -56,11 +58,20 @@ _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 class TrainingService:
     """The API over the backends of one home."""
 
-    def __init__(self, home: Path, backend: str, *, aip_dirs: str = GS, most_jobs: int = 0) -> None:
+    def __init__(
+        self,
+        home: Path,
+        backend: str,
+        *,
+        aip_dirs: str = GS,
+        most_jobs: int = 0,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """`backend` is the one that jobs run in: `local`, `process` or `docker`.
 
         `aip_dirs` is the form in which their replicas see buckets (`backends.job_storage`); `most_jobs` is
         the quota of each region, of custom and tuning jobs that have not ended (0: there is none).
+        `tell` gets what is said while a model's server starts.
         """
         self.home = home
         self.calls = Calls()
@@ -68,6 +79,8 @@ class TrainingService:
         self._most_jobs = most_jobs
         self._creating = threading.Lock()
         self._operations = Operations()
+        self.servers = ModelServers(home, backend, tell)
+        self.endpoints = Endpoints(home, self.backends, self._operations, self.servers)
 
     # jobs of all kinds
 
@@ -197,7 +210,9 @@ class TrainingService:
 
     def get_model(self, call: VertexCall) -> Document:
         """A version of a model."""
-        return to_document(self.backends.models(call.location).get_model(call.name))
+        model = self.backends.models(call.location).get_model(call.name)
+        uses = self.endpoints.uses_of(model.name)
+        return {**to_document(model), **({"deployedModels": uses} if uses else {})}
 
     def list_models(self, call: VertexCall) -> Document:
         """A page of models, each in its default version."""
@@ -244,6 +259,11 @@ class TrainingService:
 
     def delete_model(self, call: VertexCall) -> Document:
         """Remove a model with all its versions."""
+        if uses := self.endpoints.uses_of(call.name):
+            raise VertexRefusal(
+                "FAILED_PRECONDITION",
+                f"The model is deployed to {uses[0]['endpoint']}. Undeploy it before you delete it.",
+            )
         with _refusing():
             self.backends.models(call.location).delete_model(call.name)
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
@@ -272,8 +292,17 @@ class TrainingService:
     # operations
 
     def get_operation(self, call: VertexCall) -> Document:
-        """An operation as it ended; each has ended before its first answer."""
+        """An operation as it stands."""
         return self._operations.get(call.name)
+
+    def wait_operation(self, call: VertexCall) -> Document:
+        """An operation as soon as it has ended, or as it stands when the time is over."""
+        timeout = call.text("timeout").removesuffix("s") or "inf"
+        try:
+            seconds = float(timeout)
+        except ValueError:
+            raise invalid(f"timeout: {timeout[:100]!r} is no duration.") from None
+        return self._operations.wait(call.name, seconds)
 
     def list_operations(self, call: VertexCall) -> Document:
         """The operations of a resource, or of a place, the newest first."""

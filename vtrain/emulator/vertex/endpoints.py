@@ -1,0 +1,382 @@
+"""Endpoints, and the models that are deployed to them.
+
+Sources of the rules: `endpoint_service.proto` and `endpoint.proto` of `google/cloud/aiplatform/v1`. An
+endpoint is a file of the home; the servers of its models are those of this start.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.atomic import publish_file
+from vtrain.emulator.running import FOLDER
+from vtrain.emulator.vertex.documents import camel_case, read_body, with_project
+from vtrain.emulator.vertex.model_servers import ModelServers
+from vtrain.emulator.vertex.open_backends import OpenBackends
+from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_listing import list_all
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
+from vtrain.errors import ConfigError, NotFoundError, ServiceError, VtrainError
+from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.endpoint import DeployedModel, Endpoint
+from vtrain.messages.model import Model
+from vtrain.messages.names import ENDPOINTS, LOCAL_PROJECT, ResourceName, parse_name
+from vtrain.privacy import make_private
+from vtrain.runtime.supervisor_process import random_job_id
+from vtrain.times import timestamp
+
+_OWN_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
+"""`CreateEndpointRequest.endpoint_id`."""
+_ID = re.compile(r"[a-z0-9-]{1,63}")
+_REGION = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
+"""`DeployedModel.id`: 1 to 10 digits."""
+_CHANGEABLE = frozenset(
+    "displayName description labels trafficSplit predictRequestResponseLoggingConfig "
+    "clientConnectionConfig".split()
+)
+"""The fields that an update changes."""
+_NEW = "0"
+"""In a traffic split the model that is just being deployed."""
+EVERYWHERE = "-"
+
+
+class Endpoints:
+    """The endpoints of one home. Several threads use it."""
+
+    def __init__(
+        self, home: Path, backends: OpenBackends, operations: Operations, servers: ModelServers
+    ) -> None:
+        self._folder = home / FOLDER / ENDPOINTS
+        self._backends = backends
+        self._operations = operations
+        self._servers = servers
+        self._lock = threading.RLock()
+
+    def create_endpoint(self, call: VertexCall) -> Document:
+        """Make an endpoint without models."""
+        own_id = call.text("endpointId")
+        if own_id and not _OWN_ID.fullmatch(own_id):
+            raise invalid(f"endpoint_id: {own_id[:100]!r} is no id of an endpoint.")
+        if not _REGION.fullmatch(call.location):
+            raise invalid(f"{call.location[:100]!r} is not a region.")
+        wanted = _read(Endpoint, call.body, "endpoint")
+        if not wanted.display_name:
+            raise invalid(
+                "List of found errors:\t1.Field: endpoint.display_name; Message: Required field is not set.\t"
+            )
+        if wanted.dedicated_endpoint_enabled or wanted.network or wanted.private_service_connect_config:
+            raise VertexRefusal(
+                "UNIMPLEMENTED",
+                "The emulator has public shared endpoints alone: no dedicated or private ones.",
+            )
+        named = msgspec.structs.replace(call, place=_placed(call, own_id or random_job_id()))
+        now = timestamp()
+        made = msgspec.structs.replace(
+            wanted, name=named.name, traffic_split={}, create_time=now, update_time=now
+        )
+        with self._lock:
+            if self._file(named.name).exists():
+                raise VertexRefusal("ALREADY_EXISTS", f"There is an endpoint {named.name} already.")
+            self._write(made)
+        answer = {"@type": call.type_url("Endpoint"), **to_document(made)}
+        return self._operations.add(named, answer, "CreateEndpointOperationMetadata")
+
+    def get_endpoint(self, call: VertexCall) -> Document:
+        """An endpoint with its models."""
+        return to_document(self._find(call.name))
+
+    def list_endpoints(self, call: VertexCall) -> Document:
+        """A page of the endpoints of a region, or of all."""
+        found = sorted(self._all(call.location), key=lambda one: one.create_time, reverse=True)
+        return list_all(call, map(to_document, found))
+
+    def update_endpoint(self, call: VertexCall) -> Document:
+        """Change fields of an endpoint."""
+        changes = _masked(Endpoint, call, call.body, "endpoint", _CHANGEABLE)
+        with self._changing(call.name) as change:
+            found = self._find(call.name)
+            if "traffic_split" in changes:
+                _check_split(changes["traffic_split"], {one.id for one in found.deployed_models})
+            return to_document(change(found, **changes))
+
+    def delete_endpoint(self, call: VertexCall) -> Document:
+        """Remove an endpoint that has no models."""
+        with self._lock:
+            found = self._find(call.name)
+            if ids := [one.id for one in found.deployed_models]:
+                raise VertexRefusal(
+                    "FAILED_PRECONDITION",
+                    f"The endpoint {call.name} has deployed models: {', '.join(ids)}. Undeploy them first.",
+                )
+            self._file(call.name).unlink()
+        answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+        return self._operations.add(call, answer, "DeleteOperationMetadata")
+
+    # models
+
+    def deploy_model(self, call: VertexCall) -> Document:
+        """Begin to deploy a model: the operation ends when its server is healthy."""
+        wanted = _read(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
+        split = _read_split(call)
+        if wanted.id and not _DEPLOYED_ID.fullmatch(wanted.id):
+            raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is not a number of 1 to 10 digits.")
+        if wanted.shared_resources:
+            raise VertexRefusal("UNIMPLEMENTED", "The emulator has no deployment resource pools.")
+        found, model = self._find(call.name), self._model(wanted.model)
+        deployed = msgspec.structs.replace(
+            wanted,
+            id=wanted.id or str(random.randrange(1, 10**10)),
+            model=model.name,
+            model_version_id=model.version_id,
+            display_name=wanted.display_name or model.display_name,
+            create_time=timestamp(),
+        )
+        _check_new(found, deployed.id, split)
+
+        def work() -> Document:
+            key = _key(call.name, deployed.id)
+            try:
+                self._start(key, model)
+                with self._changing(call.name) as change:
+                    now = self._find(call.name)
+                    _check_new(now, deployed.id, split)
+                    shares = {deployed.id if name == _NEW else name: share for name, share in split.items()}
+                    change(
+                        now,
+                        deployed_models=(*now.deployed_models, deployed),
+                        traffic_split=shares or now.traffic_split,
+                    )
+            except BaseException:
+                self._servers.stop(key)
+                raise
+            return {
+                "@type": call.type_url("DeployModelResponse"),
+                "deployedModel": to_document(deployed),
+            }
+
+        return self._operations.begin(call, work, "DeployModelOperationMetadata")
+
+    def undeploy_model(self, call: VertexCall) -> Document:
+        """Take a model from an endpoint, and end its server."""
+        wanted, split = call.text("deployedModelId"), _read_split(call)
+        with self._changing(call.name) as change:
+            found = self._find(call.name)
+            left = tuple(one for one in found.deployed_models if one.id != wanted)
+            if len(left) == len(found.deployed_models):
+                raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted[:100]!r}.")
+            shares = split or found.traffic_split
+            if not left:
+                shares = {}
+            elif shares.get(wanted):
+                raise VertexRefusal(
+                    "FAILED_PRECONDITION",
+                    f"The deployed model {wanted} has traffic: give the others all of it in traffic_split.",
+                )
+            shares = {name: share for name, share in shares.items() if name != wanted}
+            _check_split(shares, {one.id for one in left})
+            change(found, deployed_models=left, traffic_split=shares)
+        self._servers.stop(_key(call.name, wanted))
+        answer = {"@type": call.type_url("UndeployModelResponse")}
+        return self._operations.add(call, answer, "UndeployModelOperationMetadata")
+
+    def mutate_deployed_model(self, call: VertexCall) -> Document:
+        """Change the resources of a deployed model."""
+        body = call.fields.get("deployedModel", {})
+        wanted = _read(DeployedModel, body, "deployed_model")
+        changes = _masked(DeployedModel, call, body, "deployed_model", None)
+        with self._changing(call.name) as change:
+            found = self._find(call.name)
+            one = next((each for each in found.deployed_models if each.id == wanted.id), None)
+            if one is None:
+                raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted.id[:100]!r}.")
+            changed = msgspec.structs.replace(one, **changes)
+            change(
+                found,
+                deployed_models=tuple(changed if each is one else each for each in found.deployed_models),
+            )
+        answer = {
+            "@type": call.type_url("MutateDeployedModelResponse"),
+            "deployedModel": to_document(changed),
+        }
+        return self._operations.add(call, answer, "MutateDeployedModelOperationMetadata")
+
+    def predict(self, call: VertexCall) -> Document:
+        """Predictions of one of the models, by their shares of the traffic."""
+        instances = call.fields.get("instances")
+        if not isinstance(instances, list) or not instances:
+            raise invalid("instances is required, a list with at least one item.")
+        found = self._find(call.name)
+        shares = {name: share for name, share in found.traffic_split.items() if share > 0}
+        if not shares:
+            raise VertexRefusal("FAILED_PRECONDITION", f"No model of {call.name} has traffic.")
+        (chosen,) = random.choices(list(shares), list(shares.values()))
+        deployed = next(one for one in found.deployed_models if one.id == chosen)
+        model = self._model(f"{deployed.model}@{deployed.model_version_id}")
+        request = {name: call.fields[name] for name in ("instances", "parameters") if name in call.fields}
+        key = _key(call.name, deployed.id)
+        try:
+            self._servers.start(key, model)
+        except VtrainError as error:
+            raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
+        try:
+            predictions = self._servers.ask(key, model, request)
+        except ConfigError as error:
+            raise invalid(error.message) from None
+        except VtrainError as error:
+            raise VertexRefusal("INTERNAL", _whole(error)) from None
+        return {
+            "predictions": predictions,
+            "deployedModelId": deployed.id,
+            "model": deployed.model,
+            "modelVersionId": deployed.model_version_id,
+            "modelDisplayName": model.display_name,
+        }
+
+    def uses_of(self, model: str) -> list[Document]:
+        """Where a model is deployed, in any version: `Model.deployed_models`."""
+        return [
+            {"endpoint": endpoint.name, "deployedModelId": one.id}
+            for endpoint in self._all(EVERYWHERE)
+            for one in endpoint.deployed_models
+            if one.model == model
+        ]
+
+    def _start(self, key: str, model: Model) -> None:
+        """Start the server of a model. One that nothing here can serve is deployed without."""
+        try:
+            self._servers.start(key, model)
+        except ServiceError as error:
+            raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
+        except VtrainError:
+            pass  # each prediction says why
+
+    def _model(self, name: str) -> Model:
+        full = parse_name(with_project(name, LOCAL_PROJECT))
+        if full is None:
+            raise invalid(f"deployed_model.model: {name[:300]!r} is not the name of a model.")
+        try:
+            return self._backends.models(full.location).get_model(str(full))
+        except NotFoundError as error:
+            raise VertexRefusal("NOT_FOUND", error.message) from None
+
+    # files
+
+    def _file(self, name: str) -> Path:
+        """The file of an endpoint. Raises VertexRefusal for a name that none has."""
+        full = parse_name(name)
+        if full is None or not _REGION.fullmatch(full.location) or not _ID.fullmatch(full.id):
+            raise _not_found(name)
+        return self._folder / f"{full.location}.{full.id}.json"
+
+    def _find(self, name: str) -> Endpoint:
+        try:
+            return from_document(Endpoint, msgspec.json.decode(self._file(name).read_bytes()))
+        except FileNotFoundError:
+            raise _not_found(name) from None
+        except msgspec.MsgspecError as error:
+            raise VertexRefusal("INTERNAL", f"The file {self._file(name)} is damaged: {error}.") from None
+
+    def _all(self, location: str) -> Iterator[Endpoint]:
+        """The endpoints of a region, or of all; a damaged file has none."""
+        pattern = "*.json" if location == EVERYWHERE else f"{location}.*.json"
+        for file in (
+            self._folder.glob(pattern) if location == EVERYWHERE or _REGION.fullmatch(location) else ()
+        ):
+            try:
+                yield from_document(Endpoint, msgspec.json.decode(file.read_bytes()))
+            except (OSError, msgspec.MsgspecError):
+                continue
+
+    def _write(self, endpoint: Endpoint) -> None:
+        make_private(self._folder)
+        publish_file(self._file(endpoint.name), msgspec.json.encode(to_document(endpoint)))
+
+    @contextmanager
+    def _changing(self, name: str) -> Iterator[Callable[..., Endpoint]]:
+        """A block that changes one endpoint, and what writes it with other fields."""
+
+        def change(endpoint: Endpoint, **fields: Any) -> Endpoint:
+            changed = msgspec.structs.replace(endpoint, **fields, update_time=timestamp())
+            self._write(changed)
+            return changed
+
+        with self._lock:
+            self._file(name)
+            yield change
+
+
+def _not_found(name: str) -> VertexRefusal:
+    return VertexRefusal("NOT_FOUND", f"The endpoint {name[:300]} does not exist.")
+
+
+def _placed(call: VertexCall, endpoint_id: str) -> ResourceName:
+    return msgspec.structs.replace(call.place, id=endpoint_id)
+
+
+def _key(endpoint: str, deployed_id: str) -> str:
+    return f"{endpoint}/{deployed_id}"
+
+
+def _whole(error: VtrainError) -> str:
+    """What a client is told of an error: also what to do, as nobody else says it."""
+    return f"{error.message} {error.hint}".strip()
+
+
+def _read(cls: Any, document: Any, path: str) -> Any:
+    try:
+        return read_body(cls, with_project(document, LOCAL_PROJECT), path)
+    except VtrainError as error:
+        raise refusal_of(error, path) from None
+
+
+def _masked(
+    cls: Any, call: VertexCall, document: Any, path: str, changeable: frozenset[str] | None
+) -> dict[str, Any]:
+    """The attributes that an update changes, with their values. Raises VertexRefusal."""
+    mask = call.text("updateMask")
+    if not mask:
+        raise invalid("update_mask is required.")
+    wanted = _read(cls, document, path)
+    changes = {}
+    for field in (camel_case(part.strip()).partition(".")[0] for part in mask.split(",")):
+        attribute = snake_case(field)
+        if (changeable is not None and field not in changeable) or not hasattr(wanted, attribute):
+            raise invalid(f"update_mask: {field[:300]!r} is no field that an update changes.")
+        changes[attribute] = getattr(wanted, attribute)
+    return changes
+
+
+def _read_split(call: VertexCall) -> dict[str, int]:
+    """The shares of the traffic in a request, in percent."""
+    split = call.fields.get("trafficSplit") or {}
+    if not isinstance(split, Mapping) or not all(
+        type(share) is int and 0 <= share <= 100 for share in split.values()
+    ):
+        raise invalid("traffic_split: expected whole numbers from 0 to 100 by the ids of deployed models.")
+    return {name: share for name, share in split.items() if share}
+
+
+def _check_split(split: Mapping[str, int], ids: set[str]) -> None:
+    """Raise VertexRefusal for shares of models that there are not, or that are not 100 together."""
+    if unknown := [name for name, share in split.items() if share and name not in ids]:
+        raise invalid(f"traffic_split: there is no deployed model {unknown[0][:100]!r}.")
+    if split and sum(split.values()) != 100:
+        raise invalid(f"traffic_split: the shares are {sum(split.values())} together, and not 100.")
+
+
+def _check_new(endpoint: Endpoint, deployed_id: str, split: Mapping[str, int]) -> None:
+    """Raise VertexRefusal where a model cannot be deployed under that id, or with these shares."""
+    ids = {one.id for one in endpoint.deployed_models}
+    if deployed_id in ids:
+        raise VertexRefusal("ALREADY_EXISTS", f"{endpoint.name} has a deployed model {deployed_id} already.")
+    _check_split(split, ids | {_NEW, deployed_id})
