@@ -347,7 +347,7 @@ def test_fields_of_the_service_alone_are_ignored(http: Http) -> None:
         ("GET", f"{PARENT}/customJobs/12345", 404, "NOT_FOUND"),
         ("GET", f"{PARENT}/customJobs/..%2F..%2Fetc", 501, "UNIMPLEMENTED"),
         ("PUT", f"{PARENT}/customJobs/1", 501, "UNIMPLEMENTED"),
-        ("POST", f"{PARENT}/endpoints", 501, "UNIMPLEMENTED"),
+        ("POST", f"{PARENT}/featurestores", 501, "UNIMPLEMENTED"),
         ("POST", f"{PARENT}/batchPredictionJobs", 501, "UNIMPLEMENTED"),
         ("POST", f"{PARENT}/customJobs/1:explode", 501, "UNIMPLEMENTED"),
         ("GET", f"{PARENT}/customJobs?pageSize=-1", 400, "INVALID_ARGUMENT"),

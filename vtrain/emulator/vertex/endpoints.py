@@ -40,6 +40,7 @@ _ID = re.compile(r"[a-z0-9-]{1,63}")
 _REGION = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
 """`DeployedModel.id`: 1 to 10 digits."""
+_SHARE = re.compile(r"[0-9]{1,2}|100")
 _CHANGEABLE = frozenset(
     "displayName description labels trafficSplit predictRequestResponseLoggingConfig "
     "clientConnectionConfig".split()
@@ -106,6 +107,7 @@ class Endpoints:
         with self._changing(call.name) as change:
             found = self._find(call.name)
             if "traffic_split" in changes:
+                changes["traffic_split"] = _shares(changes["traffic_split"])
                 _check_split(changes["traffic_split"], {one.id for one in found.deployed_models})
             return to_document(change(found, **changes))
 
@@ -127,7 +129,7 @@ class Endpoints:
     def deploy_model(self, call: VertexCall) -> Document:
         """Begin to deploy a model: the operation ends when its server is healthy."""
         wanted = _read(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
-        split = _read_split(call)
+        split = _shares(call.fields.get("trafficSplit") or {})
         if wanted.id and not _DEPLOYED_ID.fullmatch(wanted.id):
             raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is not a number of 1 to 10 digits.")
         if wanted.shared_resources:
@@ -168,7 +170,7 @@ class Endpoints:
 
     def undeploy_model(self, call: VertexCall) -> Document:
         """Take a model from an endpoint, and end its server."""
-        wanted, split = call.text("deployedModelId"), _read_split(call)
+        wanted, split = call.text("deployedModelId"), _shares(call.fields.get("trafficSplit") or {})
         with self._changing(call.name) as change:
             found = self._find(call.name)
             left = tuple(one for one in found.deployed_models if one.id != wanted)
@@ -356,14 +358,11 @@ def _masked(
     return changes
 
 
-def _read_split(call: VertexCall) -> dict[str, int]:
-    """The shares of the traffic in a request, in percent."""
-    split = call.fields.get("trafficSplit") or {}
-    if not isinstance(split, Mapping) or not all(
-        type(share) is int and 0 <= share <= 100 for share in split.values()
-    ):
+def _shares(split: Any) -> dict[str, int]:
+    """The shares of the traffic in a request, in percent, without those of nothing. Raises VertexRefusal."""
+    if not isinstance(split, Mapping) or not all(_SHARE.fullmatch(str(share)) for share in split.values()):
         raise invalid("traffic_split: expected whole numbers from 0 to 100 by the ids of deployed models.")
-    return {name: share for name, share in split.items() if share}
+    return {str(name): int(share) for name, share in split.items() if int(share)}
 
 
 def _check_split(split: Mapping[str, int], ids: set[str]) -> None:

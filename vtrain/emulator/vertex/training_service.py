@@ -212,18 +212,18 @@ class TrainingService:
         """A version of a model."""
         model = self.backends.models(call.location).get_model(call.name)
         uses = self.endpoints.uses_of(model.name)
-        return {**to_document(model), **({"deployedModels": uses} if uses else {})}
+        return {**_model_document(model), **({"deployedModels": uses} if uses else {})}
 
     def list_models(self, call: VertexCall) -> Document:
         """A page of models, each in its default version."""
         found = self.backends.models(call.location).list_models(_query(call, LARGEST_PAGE, ""))
-        return list_all(call, map(to_document, found.models))
+        return list_all(call, map(_model_document, found.models))
 
     def list_model_versions(self, call: VertexCall) -> Document:
         """A page of the versions of a model."""
         query = _query(call, LARGEST_PAGE, "")
         found = self.backends.models(call.location).list_model_versions(call.name, query)
-        return list_all(call, map(to_document, found.models))
+        return list_all(call, map(_model_document, found.models))
 
     def update_model(self, call: VertexCall) -> Document:
         """Change fields of a model, or of one of its versions."""
@@ -336,6 +336,14 @@ def _refusing(root: str = "") -> Iterator[None]:
         raise invalid(error.message) from None  # a resource that the document names
     except VtrainError as error:
         raise refusal_of(error, root) from None
+
+
+def _model_document(model: Model) -> Document:
+    """A model as the service answers it: one with a container can be deployed to machines of its own."""
+    document = to_document(model)
+    if model.container_spec is not None:
+        document["supportedDeploymentResourcesTypes"] = ["DEDICATED_RESOURCES"]
+    return document
 
 
 def _check_region(call: VertexCall) -> None:
