@@ -8,36 +8,30 @@ from __future__ import annotations
 
 import random
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from vtrain.atomic import publish_file
-from vtrain.emulator.running import FOLDER
 from vtrain.emulator.vertex.documents import camel_case, read_body, with_project
 from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConfigError, NotFoundError, ServiceError, VtrainError
-from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.codec import to_document
 from vtrain.messages.endpoint import DeployedModel, Endpoint
 from vtrain.messages.model import Model
 from vtrain.messages.names import ENDPOINTS, LOCAL_PROJECT, ResourceName, parse_name
-from vtrain.privacy import make_private
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
 _OWN_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
 """`CreateEndpointRequest.endpoint_id`."""
-_ID = re.compile(r"[a-z0-9-]{1,63}")
-_REGION = re.compile(r"[a-z][a-z0-9-]{0,62}")
 _DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
 """`DeployedModel.id`: 1 to 10 digits."""
 _SHARE = re.compile(r"[0-9]{1,2}|100")
@@ -48,7 +42,6 @@ _CHANGEABLE = frozenset(
 """The fields that an update changes."""
 _NEW = "0"
 """In a traffic split the model that is just being deployed."""
-EVERYWHERE = "-"
 
 
 class Endpoints:
@@ -57,18 +50,17 @@ class Endpoints:
     def __init__(
         self, home: Path, backends: OpenBackends, operations: Operations, servers: ModelServers
     ) -> None:
-        self._folder = home / FOLDER / ENDPOINTS
+        self._files = ResourceFiles(home, ENDPOINTS, Endpoint)
         self._backends = backends
         self._operations = operations
         self._servers = servers
-        self._lock = threading.RLock()
 
     def create_endpoint(self, call: VertexCall) -> Document:
         """Make an endpoint without models."""
         own_id = call.text("endpointId")
         if own_id and not _OWN_ID.fullmatch(own_id):
             raise invalid(f"endpoint_id: {own_id[:100]!r} is no id of an endpoint.")
-        if not _REGION.fullmatch(call.location):
+        if not REGION.fullmatch(call.location):
             raise invalid(f"{call.location[:100]!r} is not a region.")
         wanted = _read(Endpoint, call.body, "endpoint")
         if not wanted.display_name:
@@ -85,42 +77,36 @@ class Endpoints:
         made = msgspec.structs.replace(
             wanted, name=named.name, traffic_split={}, create_time=now, update_time=now
         )
-        with self._lock:
-            if self._file(named.name).exists():
-                raise VertexRefusal("ALREADY_EXISTS", f"There is an endpoint {named.name} already.")
-            self._write(made)
+        self._files.add(made)
         answer = {"@type": call.type_url("Endpoint"), **to_document(made)}
         return self._operations.add(named, answer, "CreateEndpointOperationMetadata")
 
     def get_endpoint(self, call: VertexCall) -> Document:
         """An endpoint with its models."""
-        return to_document(self._find(call.name))
+        return to_document(self._files.find(call.name))
 
     def list_endpoints(self, call: VertexCall) -> Document:
         """A page of the endpoints of a region, or of all."""
-        found = sorted(self._all(call.location), key=lambda one: one.create_time, reverse=True)
-        return list_all(call, map(to_document, found))
+        return list_all(call, map(to_document, self._files.all(call.location)))
 
     def update_endpoint(self, call: VertexCall) -> Document:
         """Change fields of an endpoint."""
         changes = _masked(Endpoint, call, call.body, "endpoint", _CHANGEABLE)
-        with self._changing(call.name) as change:
-            found = self._find(call.name)
+        with self._files.changing(call.name) as found:
             if "traffic_split" in changes:
                 changes["traffic_split"] = _shares(changes["traffic_split"])
                 _check_split(changes["traffic_split"], {one.id for one in found.deployed_models})
-            return to_document(change(found, **changes))
+            return to_document(self._files.change(found, **changes))
 
     def delete_endpoint(self, call: VertexCall) -> Document:
         """Remove an endpoint that has no models."""
-        with self._lock:
-            found = self._find(call.name)
+        with self._files.changing(call.name) as found:
             if ids := [one.id for one in found.deployed_models]:
                 raise VertexRefusal(
                     "FAILED_PRECONDITION",
                     f"The endpoint {call.name} has deployed models: {', '.join(ids)}. Undeploy them first.",
                 )
-            self._file(call.name).unlink()
+            self._files.remove(call.name)
         answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
         return self._operations.add(call, answer, "DeleteOperationMetadata")
 
@@ -134,7 +120,7 @@ class Endpoints:
             raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is not a number of 1 to 10 digits.")
         if wanted.shared_resources:
             raise VertexRefusal("UNIMPLEMENTED", "The emulator has no deployment resource pools.")
-        found, model = self._find(call.name), self._model(wanted.model)
+        found, model = self._files.find(call.name), self._model(wanted.model)
         deployed = msgspec.structs.replace(
             wanted,
             id=wanted.id or str(random.randrange(1, 10**10)),
@@ -149,11 +135,10 @@ class Endpoints:
             key = _key(call.name, deployed.id)
             try:
                 self._start(key, model)
-                with self._changing(call.name) as change:
-                    now = self._find(call.name)
+                with self._files.changing(call.name) as now:
                     _check_new(now, deployed.id, split)
                     shares = {deployed.id if name == _NEW else name: share for name, share in split.items()}
-                    change(
+                    self._files.change(
                         now,
                         deployed_models=(*now.deployed_models, deployed),
                         traffic_split=shares or now.traffic_split,
@@ -171,8 +156,7 @@ class Endpoints:
     def undeploy_model(self, call: VertexCall) -> Document:
         """Take a model from an endpoint, and end its server."""
         wanted, split = call.text("deployedModelId"), _shares(call.fields.get("trafficSplit") or {})
-        with self._changing(call.name) as change:
-            found = self._find(call.name)
+        with self._files.changing(call.name) as found:
             left = tuple(one for one in found.deployed_models if one.id != wanted)
             if len(left) == len(found.deployed_models):
                 raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted[:100]!r}.")
@@ -186,7 +170,7 @@ class Endpoints:
                 )
             shares = {name: share for name, share in shares.items() if name != wanted}
             _check_split(shares, {one.id for one in left})
-            change(found, deployed_models=left, traffic_split=shares)
+            self._files.change(found, deployed_models=left, traffic_split=shares)
         self._servers.stop(_key(call.name, wanted))
         answer = {"@type": call.type_url("UndeployModelResponse")}
         return self._operations.add(call, answer, "UndeployModelOperationMetadata")
@@ -196,13 +180,12 @@ class Endpoints:
         body = call.fields.get("deployedModel", {})
         wanted = _read(DeployedModel, body, "deployed_model")
         changes = _masked(DeployedModel, call, body, "deployed_model", None)
-        with self._changing(call.name) as change:
-            found = self._find(call.name)
+        with self._files.changing(call.name) as found:
             one = next((each for each in found.deployed_models if each.id == wanted.id), None)
             if one is None:
                 raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted.id[:100]!r}.")
             changed = msgspec.structs.replace(one, **changes)
-            change(
+            self._files.change(
                 found,
                 deployed_models=tuple(changed if each is one else each for each in found.deployed_models),
             )
@@ -217,7 +200,7 @@ class Endpoints:
         instances = call.fields.get("instances")
         if not isinstance(instances, list) or not instances:
             raise invalid("instances is required, a list with at least one item.")
-        found = self._find(call.name)
+        found = self._files.find(call.name)
         shares = {name: share for name, share in found.traffic_split.items() if share > 0}
         if not shares:
             raise VertexRefusal("FAILED_PRECONDITION", f"No model of {call.name} has traffic.")
@@ -248,7 +231,7 @@ class Endpoints:
         """Where a model is deployed, in any version: `Model.deployed_models`."""
         return [
             {"endpoint": endpoint.name, "deployedModelId": one.id}
-            for endpoint in self._all(EVERYWHERE)
+            for endpoint in self._files.all()
             for one in endpoint.deployed_models
             if one.model == model
         ]
@@ -270,55 +253,6 @@ class Endpoints:
             return self._backends.models(full.location).get_model(str(full))
         except NotFoundError as error:
             raise VertexRefusal("NOT_FOUND", error.message) from None
-
-    # files
-
-    def _file(self, name: str) -> Path:
-        """The file of an endpoint. Raises VertexRefusal for a name that none has."""
-        full = parse_name(name)
-        if full is None or not _REGION.fullmatch(full.location) or not _ID.fullmatch(full.id):
-            raise _not_found(name)
-        return self._folder / f"{full.location}.{full.id}.json"
-
-    def _find(self, name: str) -> Endpoint:
-        try:
-            return from_document(Endpoint, msgspec.json.decode(self._file(name).read_bytes()))
-        except FileNotFoundError:
-            raise _not_found(name) from None
-        except msgspec.MsgspecError as error:
-            raise VertexRefusal("INTERNAL", f"The file {self._file(name)} is damaged: {error}.") from None
-
-    def _all(self, location: str) -> Iterator[Endpoint]:
-        """The endpoints of a region, or of all; a damaged file has none."""
-        pattern = "*.json" if location == EVERYWHERE else f"{location}.*.json"
-        for file in (
-            self._folder.glob(pattern) if location == EVERYWHERE or _REGION.fullmatch(location) else ()
-        ):
-            try:
-                yield from_document(Endpoint, msgspec.json.decode(file.read_bytes()))
-            except (OSError, msgspec.MsgspecError):
-                continue
-
-    def _write(self, endpoint: Endpoint) -> None:
-        make_private(self._folder)
-        publish_file(self._file(endpoint.name), msgspec.json.encode(to_document(endpoint)))
-
-    @contextmanager
-    def _changing(self, name: str) -> Iterator[Callable[..., Endpoint]]:
-        """A block that changes one endpoint, and what writes it with other fields."""
-
-        def change(endpoint: Endpoint, **fields: Any) -> Endpoint:
-            changed = msgspec.structs.replace(endpoint, **fields, update_time=timestamp())
-            self._write(changed)
-            return changed
-
-        with self._lock:
-            self._file(name)
-            yield change
-
-
-def _not_found(name: str) -> VertexRefusal:
-    return VertexRefusal("NOT_FOUND", f"The endpoint {name[:300]} does not exist.")
 
 
 def _placed(call: VertexCall, endpoint_id: str) -> ResourceName:

@@ -5,7 +5,6 @@ Every project is the project `local` of this machine; in answers names have the 
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from vtrain.emulator.vertex.endpoints import Endpoints
 from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_files import EVERYWHERE, REGION
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
@@ -43,8 +43,6 @@ from vtrain.messages.structs import Operation
 from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store
 
-EVERYWHERE = "-"
-"""The location of a list of all regions."""
 QUOTA_EXCEEDED = (
     "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_jobs"
 )
@@ -348,7 +346,7 @@ def _model_document(model: Model) -> Document:
 
 def _check_region(call: VertexCall) -> None:
     """Raise VertexRefusal where something is to be made outside of a region."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.location):
+    if not REGION.fullmatch(call.location):
         raise invalid(f"{call.location[:100]!r} is not a region.")
 
 
