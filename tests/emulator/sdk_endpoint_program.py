@@ -41,6 +41,20 @@ for call, error in (
     else:
         raise AssertionError("it was not refused")
 
+job = model.batch_predict(
+    job_display_name="batch",
+    gcs_source="gs://stage/model/input.jsonl",
+    gcs_destination_prefix="gs://stage/predicted",
+    machine_type="n1-standard-4",
+)
+assert job.state.name == "JOB_STATE_SUCCEEDED", job.state
+(results,) = (blob for blob in job.iter_outputs() if "prediction.results" in blob.name)
+assert b'{"instance":[1,2],"prediction":3}' in results.download_as_bytes()
+assert job.completion_stats.successful_count == 2, job.completion_stats
+(found,) = aiplatform.BatchPredictionJob.list(filter='display_name="batch"')
+assert found.resource_name == job.resource_name
+job.delete()
+
 own.delete(force=True)
 endpoint.undeploy_all()
 endpoint.delete()

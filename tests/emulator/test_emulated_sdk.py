@@ -83,6 +83,7 @@ def test_a_program_that_deploys_models(tmp_path: Path, monkeypatch: pytest.Monke
     files = tmp_path / "home" / "buckets" / "stage" / "model"
     files.mkdir(parents=True)
     (files / "model.pkl").write_bytes(SUM)
+    (files / "input.jsonl").write_text("[1, 2]\n[3, 4]\n")
     assert run_against_the_emulator(tmp_path, "sdk_endpoint_program.py").endswith("done\n")
 
 

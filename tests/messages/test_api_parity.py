@@ -44,7 +44,11 @@ WELL_KNOWN = {
                 "PredictRequestResponseLoggingConfig",
                 "PrivateEndpoints",
                 "PrivateServiceConnectConfig",
+                "ResourcesConsumed",
                 "SpeculativeDecodingSpec",
+                "UnmanagedContainerModel",
+                "VertexMultimodalDatasetDestination",
+                "VertexMultimodalDatasetSource",
             )
         ),
         "document",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,16 @@ import msgspec
 
 from vtrain.emulator.vertex.documents import camel_case, read_body, with_project
 from vtrain.emulator.vertex.model_servers import ModelServers
-from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
-from vtrain.errors import ConfigError, NotFoundError, ServiceError, VtrainError
+from vtrain.errors import ConfigError, ServiceError, VtrainError
 from vtrain.messages.codec import to_document
 from vtrain.messages.endpoint import DeployedModel, Endpoint
 from vtrain.messages.model import Model
-from vtrain.messages.names import ENDPOINTS, LOCAL_PROJECT, ResourceName, parse_name
+from vtrain.messages.names import ENDPOINTS, LOCAL_PROJECT, ResourceName
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
@@ -48,10 +47,15 @@ class Endpoints:
     """The endpoints of one home. Several threads use it."""
 
     def __init__(
-        self, home: Path, backends: OpenBackends, operations: Operations, servers: ModelServers
+        self,
+        home: Path,
+        operations: Operations,
+        servers: ModelServers,
+        find_model: Callable[[str], Model],
     ) -> None:
+        """`find_model` gives the model of a name in a request."""
         self._files = ResourceFiles(home, ENDPOINTS, Endpoint)
-        self._backends = backends
+        self._find_model = find_model
         self._operations = operations
         self._servers = servers
 
@@ -120,7 +124,7 @@ class Endpoints:
             raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is not a number of 1 to 10 digits.")
         if wanted.shared_resources:
             raise VertexRefusal("UNIMPLEMENTED", "The emulator has no deployment resource pools.")
-        found, model = self._files.find(call.name), self._model(wanted.model)
+        found, model = self._files.find(call.name), self._find_model(wanted.model)
         deployed = msgspec.structs.replace(
             wanted,
             id=wanted.id or str(random.randrange(1, 10**10)),
@@ -206,7 +210,7 @@ class Endpoints:
             raise VertexRefusal("FAILED_PRECONDITION", f"No model of {call.name} has traffic.")
         (chosen,) = random.choices(list(shares), list(shares.values()))
         deployed = next(one for one in found.deployed_models if one.id == chosen)
-        model = self._model(f"{deployed.model}@{deployed.model_version_id}")
+        model = self._find_model(f"{deployed.model}@{deployed.model_version_id}")
         request = {name: call.fields[name] for name in ("instances", "parameters") if name in call.fields}
         key = _key(call.name, deployed.id)
         try:
@@ -244,15 +248,6 @@ class Endpoints:
             raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
         except VtrainError:
             pass  # each prediction says why
-
-    def _model(self, name: str) -> Model:
-        full = parse_name(with_project(name, LOCAL_PROJECT))
-        if full is None:
-            raise invalid(f"deployed_model.model: {name[:300]!r} is not the name of a model.")
-        try:
-            return self._backends.models(full.location).get_model(str(full))
-        except NotFoundError as error:
-            raise VertexRefusal("NOT_FOUND", error.message) from None
 
 
 def _placed(call: VertexCall, endpoint_id: str) -> ResourceName:

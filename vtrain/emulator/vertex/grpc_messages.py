@@ -29,6 +29,7 @@ _RESOURCES = (
     "persistent_resource",
     "model",
     "endpoint",
+    "batch_prediction_job",
 )
 
 

@@ -8,13 +8,17 @@ Source: the `google.api.http` options of `job_service`, `pipeline_service`, `per
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
+from vtrain.emulator.vertex.batch_predictions import BatchPredictions
+from vtrain.emulator.vertex.documents import EMULATED
 from vtrain.emulator.vertex.endpoints import Endpoints
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.messages.names import (
+    BATCH_PREDICTION_JOBS,
     CUSTOM_JOBS,
     ENDPOINTS,
     HYPERPARAMETER_TUNING_JOBS,
@@ -22,7 +26,6 @@ from vtrain.messages.names import (
     PERSISTENT_RESOURCES,
     TRAINING_PIPELINES,
 )
-from vtrain.messages.resources import RESOURCES
 
 OPERATIONS = "operations"
 WHOLE = "*"
@@ -30,6 +33,7 @@ WHOLE = "*"
 EMPTY, OPERATION = "Empty", "Operation"
 
 
+P = TypeVar("P")
 Handler = Callable[[TrainingService, VertexCall], Document]
 
 
@@ -66,16 +70,35 @@ _OPERATIONS = ("filter", *_PAGE, "returnPartialSuccess")
 _RUN = TrainingService
 
 
-def _job_methods(collection: str) -> tuple[Method, ...]:
-    noun = RESOURCES[collection].__name__
+def _part(choose: Callable[[TrainingService], P], handler: Callable[[P, VertexCall], Document]) -> Handler:
+    """A handler that is a method of a part of the service."""
+    return lambda service, call: handler(choose(service), call)
+
+
+def _job_methods(collection: str, handlers: tuple[Handler, ...]) -> tuple[Method, ...]:
+    noun = EMULATED[collection].__name__
     field = noun[0].lower() + noun[1:]
+    create, get, find, cancel, delete = handlers
     return (
-        Method(f"Create{noun}", "POST", "", _RUN.create_job, noun, field),
-        Method(f"Get{noun}", "GET", "*", _RUN.get_job, noun),
-        Method(f"List{noun}s", "GET", "", _RUN.list_jobs, f"List{noun}sResponse", fields=_LIST),
-        Method(f"Cancel{noun}", "POST", "*:cancel", _RUN.cancel_job, EMPTY, WHOLE),
-        Method(f"Delete{noun}", "DELETE", "*", _RUN.delete_job, OPERATION),
+        Method(f"Create{noun}", "POST", "", create, noun, field),
+        Method(f"Get{noun}", "GET", "*", get, noun),
+        Method(f"List{noun}s", "GET", "", find, f"List{noun}sResponse", fields=_LIST),
+        Method(f"Cancel{noun}", "POST", "*:cancel", cancel, EMPTY, WHOLE),
+        Method(f"Delete{noun}", "DELETE", "*", delete, OPERATION),
     )
+
+
+_JOBS = (_RUN.create_job, _RUN.get_job, _RUN.list_jobs, _RUN.cancel_job, _RUN.delete_job)
+_BATCHES = tuple(
+    _part(lambda service: service.batch_predictions, handler)
+    for handler in (
+        BatchPredictions.create_job,
+        BatchPredictions.get_job,
+        BatchPredictions.list_jobs,
+        BatchPredictions.cancel_job,
+        BatchPredictions.delete_job,
+    )
+)
 
 
 _RESOURCE_METHODS = (
@@ -129,7 +152,7 @@ _MODEL_METHODS = (
 
 
 def _of_endpoints(handler: Callable[[Endpoints, VertexCall], Document]) -> Handler:
-    return lambda service, call: handler(service.endpoints, call)
+    return _part(lambda service: service.endpoints, handler)
 
 
 _ENDPOINT_METHODS = (
@@ -213,18 +236,20 @@ _OPERATION_METHODS = (
 )
 
 METHODS: dict[str, tuple[Method, ...]] = {
-    CUSTOM_JOBS: _job_methods(CUSTOM_JOBS),
-    HYPERPARAMETER_TUNING_JOBS: _job_methods(HYPERPARAMETER_TUNING_JOBS),
-    TRAINING_PIPELINES: _job_methods(TRAINING_PIPELINES),
+    CUSTOM_JOBS: _job_methods(CUSTOM_JOBS, _JOBS),
+    HYPERPARAMETER_TUNING_JOBS: _job_methods(HYPERPARAMETER_TUNING_JOBS, _JOBS),
+    TRAINING_PIPELINES: _job_methods(TRAINING_PIPELINES, _JOBS),
     PERSISTENT_RESOURCES: _RESOURCE_METHODS,
     MODELS: _MODEL_METHODS,
+    BATCH_PREDICTION_JOBS: _job_methods(BATCH_PREDICTION_JOBS, _BATCHES),
     ENDPOINTS: _ENDPOINT_METHODS + _PREDICTION_METHODS,
     OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
 SERVICES = {
     "google.cloud.aiplatform.{version}.JobService": METHODS[CUSTOM_JOBS]
-    + METHODS[HYPERPARAMETER_TUNING_JOBS],
+    + METHODS[HYPERPARAMETER_TUNING_JOBS]
+    + METHODS[BATCH_PREDICTION_JOBS],
     "google.cloud.aiplatform.{version}.PipelineService": METHODS[TRAINING_PIPELINES],
     "google.cloud.aiplatform.{version}.PersistentResourceService": _RESOURCE_METHODS,
     "google.cloud.aiplatform.{version}.ModelService": _MODEL_METHODS,

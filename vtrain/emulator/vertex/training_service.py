@@ -16,6 +16,7 @@ from vtrain.backends import Query
 from vtrain.backends.job_storage import GS
 from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
+from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import read_body, with_project
 from vtrain.emulator.vertex.endpoints import Endpoints
 from vtrain.emulator.vertex.model_servers import ModelServers
@@ -35,6 +36,7 @@ from vtrain.messages.names import (
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
     TRIAL_LABEL,
+    parse_name,
 )
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
@@ -78,7 +80,8 @@ class TrainingService:
         self._creating = threading.Lock()
         self._operations = Operations()
         self.servers = ModelServers(home, backend, tell)
-        self.endpoints = Endpoints(home, self.backends, self._operations, self.servers)
+        self.endpoints = Endpoints(home, self._operations, self.servers, self._model_of)
+        self.batch_predictions = BatchPredictions(home, self._operations, self.servers, self._model_of)
 
     # jobs of all kinds
 
@@ -273,6 +276,16 @@ class TrainingService:
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
+
+    def _model_of(self, name: str) -> Model:
+        """The model of a full name in a request. Raises VertexRefusal."""
+        full = parse_name(with_project(name, LOCAL_PROJECT))
+        if full is None:
+            raise invalid(f"{name[:300]!r} is not the name of a model.")
+        try:
+            return self.backends.models(full.location).get_model(str(full))
+        except NotFoundError as error:
+            raise VertexRefusal("NOT_FOUND", error.message) from None
 
     # logs
 
