@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from vtrain.messages.custom_job import JobState, MachineSpec
 from vtrain.messages.structs import EncryptionSpec, GcsDestination, Int64, Message, Resource, Status, Value
+from vtrain.messages.training_pipeline import BigQueryDestination
 
 Document = dict[str, Any]
 
@@ -14,10 +15,6 @@ class GcsSource(Message, frozen=True):
 
 class BigQuerySource(Message, frozen=True):
     input_uri: str = ""
-
-
-class BigQueryDestination(Message, frozen=True):
-    output_uri: str = ""
 
 
 class InputConfig(Message, frozen=True):

@@ -259,7 +259,7 @@ def _key(endpoint: str, deployed_id: str) -> str:
 
 
 def _whole(error: VtrainError) -> str:
-    """What a client is told of an error: also what to do, as nobody else says it."""
+    """The words for a client: also what to do, as nobody else says it."""
     return f"{error.message} {error.hint}".strip()
 
 
