@@ -75,7 +75,8 @@ class ModelServers:
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)
-            surplus = [self._slots.popitem(last=False)[1] for _ in range(len(self._slots) - MOST_SERVERS)]
+            idle = [name for name, each in self._slots.items() if each.server is not None and name != key]
+            surplus = [self._slots.pop(name) for name in idle[: max(len(self._slots) - MOST_SERVERS, 0)]]
         for each in surplus:
             each.end()
         return slot
