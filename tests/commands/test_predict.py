@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from emulator_service import emulator_service
 from framework_index import SKLEARN, SUM, framework_index
-from storage_service import storage_service
+from storage_service import Http, storage_service
 from vertex_service import VertexService
 
 from vtrain.containers.engine import Engine
@@ -374,6 +375,27 @@ def test_a_container_finds_its_files_in_cloud_storage(
     upload({}, *OWN, "--artifact-uri=gs://models/ten", image=base_image)
     ended = predict(REQUEST, DOCKER)
     assert (ended.code, ended.out) == (0, "[30, 70]\n"), ended.err
+    assert containers() == 0
+
+
+@pytest.mark.docker
+def test_a_container_answers_for_an_endpoint(
+    containers: Any, base_image: str, upload: Any, vtrain_home: Path
+) -> None:
+    upload({"factor.txt": b"10"}, *OWN, image=base_image)
+    parent = "/v1/projects/demo/locations/us-central1"
+    with emulator_service(vtrain_home, backend="docker") as url:
+        http = Http(url)
+        name = http("POST", f"{parent}/endpoints", {"displayName": "e"}).document["response"]["name"]
+        model = {"model": f"{parent.removeprefix('/v1/')}/models/m"}
+        body = {"deployedModel": model, "trafficSplit": {"0": 100}}
+        operation = http("POST", f"/v1/{name}:deployModel", body).document
+        while not operation["done"]:
+            operation = http("POST", f"/v1/{operation['name']}:wait", {}).document
+        assert "response" in operation, operation
+        answer = http("POST", f"/v1/{name}:predict", json.loads(REQUEST)).document
+        assert answer["predictions"] == [30, 70] and containers() == 1
+        http.connection.close()
     assert containers() == 0
 
 
