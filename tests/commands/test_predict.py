@@ -382,6 +382,7 @@ def test_a_container_finds_its_files_in_cloud_storage(
 def test_a_container_answers_for_an_endpoint(
     containers: Any, base_image: str, upload: Any, vtrain_home: Path
 ) -> None:
+    pytest.importorskip("starlette", reason="needs the extra emulator")
     upload({"factor.txt": b"10"}, *OWN, image=base_image)
     parent = "/v1/projects/demo/locations/us-central1"
     with emulator_service(vtrain_home, backend="docker") as url:
