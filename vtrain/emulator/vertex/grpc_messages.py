@@ -8,6 +8,7 @@ imports nothing else of the library. Measured by `benchmarks/emulator.py`.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
@@ -33,6 +34,7 @@ _RESOURCES = (
 )
 
 
+@cache
 def load_messages(version: str) -> dict[str, Any]:
     """The message classes of a version's services by name, such as `CreateCustomJobRequest`."""
     package = f"google.cloud.aiplatform_{version}"

@@ -69,9 +69,8 @@ def serving_grpc(
         options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
     )
     for version in VERSIONS:
-        messages = load_messages(version)
         for name, methods in SERVICES.items():
-            handlers = {method.rpc: _handler(service, method, messages, version, tell) for method in methods}
+            handlers = {method.rpc: _handler(service, method, version, tell) for method in methods}
             named = name.format(version=version)
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
     projects = {"GetProject": _project_handler(project)}
@@ -143,15 +142,13 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _handler(
-    service: TrainingService, method: Method, messages: dict[str, Any], version: str, tell: Tell
-) -> Any:
+def _handler(service: TrainingService, method: Method, version: str, tell: Tell) -> Any:
     name = f"{method.rpc}Request"
-    request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
-    answer = _answer_of(method, messages)
 
     def run(data: bytes, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
+            messages = load_messages(version)  # by the first call: clients use one version alone
+            request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
             return carry_out(_read(request, data, context), context)
 
     def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
@@ -160,7 +157,8 @@ def _handler(
             fields = json_format.MessageToDict(message)
             call = call_of(method, fields, version)
             found = client_answer(method, method.handler(service, call), call.place.project, numbers=False)
-            return json_format.ParseDict(found, answer(), ignore_unknown_fields=True)
+            answer = _answer_of(method, load_messages(version))()
+            return json_format.ParseDict(found, answer, ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
             _abort(
                 context,
