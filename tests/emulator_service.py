@@ -45,3 +45,4 @@ def emulator_service(
         finally:
             server.should_exit = True
             thread.join()
+            service.servers.close()

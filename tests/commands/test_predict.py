@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_packages import wheel
-from storage_service import storage_service
+from emulator_service import emulator_service
+from framework_index import SKLEARN, SUM, framework_index
+from storage_service import Http, storage_service
 from vertex_service import VertexService
 
 from vtrain.containers.engine import Engine
@@ -26,43 +27,7 @@ from vtrain.privacy import home_label
 from vtrain.retry import wait_until
 from vtrain.runtime.model_registry import ModelRegistry
 
-SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
 XGBOOST = "us-docker.pkg.dev/vertex-ai/prediction/xgboost-cpu.2-1:latest"
-NUMPY = """
-class Array(list):
-    def tolist(self):
-        return list(self)
-
-asarray = Array
-"""
-FRAMEWORK = """
-import warnings
-
-class Sum:
-    def predict(self, instances):
-        if any(len(each) != 2 for each in instances):
-            raise ValueError("expected 2 features")
-        return [sum(each) for each in instances]
-
-class Newer(Sum):
-    def __init__(self):
-        for estimator in ("Sum", "Scaler"):
-            warnings.warn(
-                f"Trying to unpickle estimator {estimator} from version 1.9.0 when using version 1.6.1. This "
-                "might lead to breaking code or invalid results. Use at your own risk."
-            )
-
-class Where(Sum):
-    def predict(self, instances):
-        import os, socket, sys
-        listener = socket.socket(fileno=os.dup(int(sys.argv[2])))
-        return [listener.family.name, oct(os.stat(".").st_mode & 0o777)]
-
-class Old(Sum):
-    def __init__(self):
-        warnings.warn("This model is of another version")
-"""
-SUM = b"csklearn\nSum\n(tR."
 REQUEST = '{"instances": [[1, 2], [3, 4]]}'
 Predict = Callable[..., Any]
 
@@ -70,11 +35,7 @@ Predict = Callable[..., Any]
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of wheels that bear the names of what the image of scikit-learn has."""
-    wheels = tmp_path / "wheels"
-    wheel(wheels, "numpy", "2.4.0", code=NUMPY)
-    wheel(wheels, "pandas", "2.3.0")
-    wheel(wheels, "scikit_learn", "1.6.1", module="sklearn", code=FRAMEWORK)
-    wheel(wheels, "scikit_learn", "1.7.0", module="sklearn")
+    wheels = framework_index(tmp_path / "wheels")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     return wheels
@@ -414,6 +375,28 @@ def test_a_container_finds_its_files_in_cloud_storage(
     upload({}, *OWN, "--artifact-uri=gs://models/ten", image=base_image)
     ended = predict(REQUEST, DOCKER)
     assert (ended.code, ended.out) == (0, "[30, 70]\n"), ended.err
+    assert containers() == 0
+
+
+@pytest.mark.docker
+def test_a_container_answers_for_an_endpoint(
+    containers: Any, base_image: str, upload: Any, vtrain_home: Path
+) -> None:
+    pytest.importorskip("starlette", reason="needs the extra emulator")
+    upload({"factor.txt": b"10"}, *OWN, image=base_image)
+    parent = "/v1/projects/demo/locations/us-central1"
+    with emulator_service(vtrain_home, backend="docker") as url:
+        http = Http(url)
+        name = http("POST", f"{parent}/endpoints", {"displayName": "e"}).document["response"]["name"]
+        model = {"model": f"{parent.removeprefix('/v1/')}/models/m"}
+        body = {"deployedModel": model, "trafficSplit": {"0": 100}}
+        operation = http("POST", f"/v1/{name}:deployModel", body).document
+        while not operation["done"]:
+            operation = http("POST", f"/v1/{operation['name']}:wait", {}).document
+        assert "response" in operation, operation
+        answer = http("POST", f"/v1/{name}:predict", json.loads(REQUEST)).document
+        assert answer["predictions"] == [30, 70] and containers() == 1
+        http.connection.close()
     assert containers() == 0
 
 

@@ -87,11 +87,11 @@ assert names == {"digits", "uploaded"}, names
 uploaded.delete()
 
 try:
-    aiplatform.Endpoint.create(display_name="endpoint")
+    aiplatform.Tensorboard.create(display_name="board")
 except Exception as error:
     assert "does not emulate" in str(error), error
 else:
-    raise AssertionError("an endpoint was made")
+    raise AssertionError("a TensorBoard was made")
 job.delete()
 
 machines = PersistentResource.create(

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from vtrain.emulator.vertex.documents import EMULATED
 from vtrain.emulator.vertex.grpc_messages import load_messages
 from vtrain.emulator.vertex.methods import METHODS, SERVICES
 from vtrain.messages.codec import fields
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
-from vtrain.messages.resources import RESOURCES
 
 pytestmark = pytest.mark.api
 
@@ -32,7 +32,7 @@ def check_enums(cls: type[Any], descriptor: Any, walked: set[type[Any]]) -> None
 
 def test_every_enum_has_the_numbers_of_the_api() -> None:
     messages, walked = load_messages("v1"), set[type[Any]]()
-    for cls in RESOURCES.values():
+    for cls in EMULATED.values():
         check_enums(cls, messages[cls.__name__].pb().DESCRIPTOR, walked)
     assert StudySpec in walked and MachineSpec in walked
 
@@ -45,18 +45,18 @@ def test_every_request_has_the_fields_of_the_api() -> None:
         name = f"{method.rpc}Request"
         request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
         found = {field.json_name for field in request.DESCRIPTOR.fields}
-        assert found - {"name", "parent", method.body} == set(method.fields), name
+        assert found - {"name", "parent", method.body, method.named} == set(method.fields), name
 
 
 def test_every_method_is_one_of_the_api() -> None:
     messages = load_messages("v1")
-    for name, collections in SERVICES.items():
+    for name, methods in SERVICES.items():
         service = name.rpartition(".")[2]
         if service == "Operations":
             continue
         module = import_module(f"google.cloud.aiplatform_v1.services.{_snake_case(service)}")
         client = getattr(module, f"{service}Client")
-        for method in (method for collection in collections for method in METHODS[collection]):
+        for method in methods:
             assert hasattr(client, _snake_case(method.rpc)), method.rpc
             assert method.answer in ("Empty", "Operation", *messages)
 

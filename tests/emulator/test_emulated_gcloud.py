@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from emulator_report import report_calls
+from framework_index import SKLEARN, SUM, framework_index
 
 import vtrain
 from vtrain.emulator.running import environment_of, find_running, stop
@@ -27,9 +28,10 @@ IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
 class Gcloud:
     """gcloud, with an emulator whose jobs are processes."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **variables: str) -> None:
+        """`variables` are further ones of the emulator."""
         self.home = home
-        self.environment = os.environ | {"VTRAIN_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        self.environment = os.environ | {"VTRAIN_HOME": str(home), "PYTHONPATH": str(ROOT)} | variables
         argv = [
             sys.executable,
             "-m",
@@ -42,8 +44,8 @@ class Gcloud:
         ]
         subprocess.run(argv, env=self.environment, check=True, capture_output=True)
         self.running = find_running(home)[0]
-        variables = environment_of(self.running, home, grpc=False) | {"CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
-        self.clients = {**os.environ, **{name: text for name, text in variables.items() if text}}
+        led = environment_of(self.running, home, grpc=False) | {"CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+        self.clients = {**os.environ, **{name: text for name, text in led.items() if text}}
 
     def __call__(self, *words: str, code: int = 0) -> str:
         """Stdout of `gcloud ai …`, which has to end with this code; of a refusal stderr."""
@@ -155,7 +157,7 @@ def test_cancel(gcloud: Gcloud, tmp_path: Path) -> None:
 def test_what_is_not_there(gcloud: Gcloud) -> None:
     assert "NOT_FOUND" in gcloud("custom-jobs", "describe", "123", REGION, code=1)
     began = time.monotonic()
-    assert "does not emulate" in gcloud("endpoints", "list", REGION, code=1)
+    assert "does not emulate" in gcloud("tensorboards", "list", REGION, code=1)
     assert time.monotonic() - began < 20, "gcloud asked again"
 
 
@@ -220,3 +222,34 @@ def test_files_in_a_bucket(gcloud: Gcloud, tmp_path: Path) -> None:
         )
         assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "again").read_bytes() == (tmp_path / "big").read_bytes()
+
+
+def test_endpoints(tmp_path: Path) -> None:
+    index = framework_index(tmp_path / "wheels")
+    gcloud = Gcloud(tmp_path / "home", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(index))
+    try:
+        deploy_and_predict(gcloud, tmp_path)
+    finally:
+        gcloud.close()
+
+
+def deploy_and_predict(gcloud: Gcloud, folder: Path) -> None:
+    files = gcloud.home / "buckets" / "models" / "deployed"
+    files.mkdir(parents=True)
+    (files / "model.pkl").write_bytes(SUM)
+    flags = ("--artifact-uri=gs://models/deployed", f"--container-image-uri={SKLEARN}")
+    gcloud("models", "upload", REGION, *flags, "--display-name=sum", "--model-id=sum")
+    gcloud("endpoints", "create", REGION, "--display-name=place", "--endpoint-id=place")
+    deploy = ("--model=sum", "--display-name=first", "--traffic-split=0=100", "--deployed-model-id=7")
+    gcloud("endpoints", "deploy-model", "place", REGION, *deploy, "--machine-type=n1-standard-2")
+    request = folder / "request.json"
+    request.write_text('{"instances": [[1, 2], [3, 4]]}')
+    answer = gcloud("endpoints", "predict", "place", REGION, f"--json-request={request}", "--format=json")
+    assert json.loads(answer)["predictions"] == [3, 7]
+    gcloud("endpoints", "update", "place", REGION, "--display-name=other")
+    described = json.loads(gcloud("endpoints", "describe", "place", REGION, "--format=json"))
+    assert (described["displayName"], described["trafficSplit"]) == ("other", {"7": 100})
+    assert gcloud("endpoints", "list", REGION, "--format=value(name)") == "place\n"
+    gcloud("endpoints", "undeploy-model", "place", REGION, "--deployed-model-id=7")
+    gcloud("endpoints", "delete", "place", REGION)
+    assert gcloud("endpoints", "list", REGION, "--format=value(name)") == ""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from emulator_report import report_calls
+from framework_index import SUM, framework_index
 
 import vtrain
 
@@ -53,7 +54,7 @@ def run_against_the_emulator(
     With `is_alone` it has no network but loopback, where this machine can do that.
     """
     home = folder / "home"
-    (home / "buckets" / "stage").mkdir(parents=True)
+    (home / "buckets" / "stage").mkdir(parents=True, exist_ok=True)
     environment = os.environ | {
         "VTRAIN_HOME": str(home),
         "PYTHONPATH": str(ROOT),
@@ -74,6 +75,16 @@ def run_against_the_emulator(
 
 def test_a_program_for_the_cloud_runs_without_a_change(tmp_path: Path) -> None:
     assert run_against_the_emulator(tmp_path, "sdk_program.py", is_alone=True).endswith("done\n")
+
+
+def test_a_program_that_deploys_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(framework_index(tmp_path / "wheels")))
+    files = tmp_path / "home" / "buckets" / "stage" / "model"
+    files.mkdir(parents=True)
+    (files / "model.pkl").write_bytes(SUM)
+    (files / "input.jsonl").write_text("[1, 2]\n[3, 4]\n")
+    assert run_against_the_emulator(tmp_path, "sdk_endpoint_program.py").endswith("done\n")
 
 
 def test_a_program_over_rest(tmp_path: Path) -> None:

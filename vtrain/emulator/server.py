@@ -134,7 +134,8 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
     make_folder(order.home)
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
-        service = TrainingService(order.home, order.backend, most_jobs=order.most_jobs)
+        service = TrainingService(order.home, order.backend, most_jobs=order.most_jobs, tell=tell)
+        stack.callback(service.servers.close)
         running = Running(
             url=address(listener, order.admission.token),
             port=listener.getsockname()[1],

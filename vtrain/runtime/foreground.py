@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -37,8 +38,11 @@ def run_in_foreground(argv: Sequence[str], **options: Any) -> int:
 def signals_later(*numbers: signal.Signals) -> Iterator[None]:
     """A block after which signals are handled that came meanwhile: what it makes would be lost in it.
 
-    For the main thread, and for blocks that end soon.
+    For blocks that end soon. In a thread beside the main one, which handles all signals, it does nothing.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     came: list[int] = []
     handlers = {number: signal.getsignal(number) for number in numbers}
     kept = [number for number, handler in handlers.items() if callable(handler)]

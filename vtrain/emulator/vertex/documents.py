@@ -13,13 +13,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
-from vtrain.messages.codec import Field, fields, read_message, with_json_names
-from vtrain.messages.codec import camel_case as camel_case
+from vtrain.messages.batch_prediction_job import BatchPredictionJob
+from vtrain.messages.codec import Field, camel_case, fields, read_message, with_json_names
+from vtrain.messages.endpoint import Endpoint
+from vtrain.messages.names import BATCH_PREDICTION_JOBS, ENDPOINTS
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
 
+EMULATED: dict[str, type[Resource]] = {
+    **RESOURCES,
+    ENDPOINTS: Endpoint,
+    BATCH_PREDICTION_JOBS: BatchPredictionJob,
+}
+"""The collections that are emulated, and the message of each."""
 M = TypeVar("M", bound=msgspec.Struct)
-_NAME = re.compile(rf"projects/([^/]{{1,100}})/locations/[^/]{{1,100}}/(?:{'|'.join(RESOURCES)})/")
+_NAME = re.compile(rf"projects/([^/]{{1,100}})/locations/[^/]{{1,100}}/(?:{'|'.join(EMULATED)})/")
 _VERBATIM = frozenset(("args", "command", "env", "labels"))
 """Fields whose texts are the user's own, whatever they look like."""
 DEEPEST = 60

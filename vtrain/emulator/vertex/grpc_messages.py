@@ -8,16 +8,33 @@ imports nothing else of the library. Measured by `benchmarks/emulator.py`.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
 
 VERSIONS = ("v1", "v1beta1")
-_SERVICES = ("job_service", "pipeline_service", "persistent_resource_service", "model_service")
-_RESOURCES = ("custom_job", "hyperparameter_tuning_job", "training_pipeline", "persistent_resource", "model")
+_SERVICES = (
+    "job_service",
+    "pipeline_service",
+    "persistent_resource_service",
+    "model_service",
+    "endpoint_service",
+    "prediction_service",
+)
+_RESOURCES = (
+    "custom_job",
+    "hyperparameter_tuning_job",
+    "training_pipeline",
+    "persistent_resource",
+    "model",
+    "endpoint",
+    "batch_prediction_job",
+)
 
 
+@cache
 def load_messages(version: str) -> dict[str, Any]:
     """The message classes of a version's services by name, such as `CreateCustomJobRequest`."""
     package = f"google.cloud.aiplatform_{version}"

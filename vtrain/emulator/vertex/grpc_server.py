@@ -69,13 +69,8 @@ def serving_grpc(
         options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
     )
     for version in VERSIONS:
-        messages = load_messages(version)
-        for name, collections in SERVICES.items():
-            handlers = {
-                method.rpc: _handler(service, method, messages, version, tell)
-                for collection in collections
-                for method in METHODS[collection]
-            }
+        for name, methods in SERVICES.items():
+            handlers = {method.rpc: _handler(service, method, version, tell) for method in methods}
             named = name.format(version=version)
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
     projects = {"GetProject": _project_handler(project)}
@@ -147,15 +142,13 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _handler(
-    service: TrainingService, method: Method, messages: dict[str, Any], version: str, tell: Tell
-) -> Any:
+def _handler(service: TrainingService, method: Method, version: str, tell: Tell) -> Any:
     name = f"{method.rpc}Request"
-    request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
-    answer = _answer_of(method, messages)
 
     def run(data: bytes, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
+            messages = load_messages(version)  # by the first call: clients use one version alone
+            request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
             return carry_out(_read(request, data, context), context)
 
     def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
@@ -164,7 +157,8 @@ def _handler(
             fields = json_format.MessageToDict(message)
             call = call_of(method, fields, version)
             found = client_answer(method, method.handler(service, call), call.place.project, numbers=False)
-            return json_format.ParseDict(found, answer(), ignore_unknown_fields=True)
+            answer = _answer_of(method, load_messages(version))()
+            return json_format.ParseDict(found, answer, ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
             _abort(
                 context,
@@ -211,7 +205,8 @@ def _abort(context: grpc.ServicerContext, refusal: VertexRefusal, project: str =
 def project_of(method: Method, message: Any) -> str:
     """The project in the name that a request is about."""
     named = getattr(message, method.body, message) if method.of_one else message
-    name = str(getattr(named, "name", "") or getattr(message, "parent", ""))
+    names = (getattr(named, "name", ""), getattr(message, method.named, ""), getattr(message, "parent", ""))
+    name = str(next(filter(None, names), ""))
     parts = name.split("/")
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
@@ -220,7 +215,7 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
     """A request of gRPC as one of REST, of a version of the API. Raises VertexRefusal for an invalid name."""
     if method.of_one:  # of an update the name is in the resource
         named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
-        name = str(named.pop("name", "") or "")
+        name = str(named.pop("name" if named is not fields else method.named, "") or "")
     else:
         name = str(fields.get("parent", ""))
     parts = name.split("/")

@@ -1,25 +1,31 @@
 """The methods of the API that are emulated: their names in gRPC, their requests in REST, their functions.
 
-Source: the `google.api.http` options of `job_service`, `pipeline_service`, `persistent_resource_service` and
-`model_service` of `google/cloud/aiplatform/v1`, and of `google/longrunning/operations.proto`.
+Source: the `google.api.http` options of `job_service`, `pipeline_service`, `persistent_resource_service`,
+`model_service`, `endpoint_service` and `prediction_service` of `google/cloud/aiplatform/v1`, and of
+`google/longrunning/operations.proto`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
+from vtrain.emulator.vertex.batch_predictions import BatchPredictions
+from vtrain.emulator.vertex.documents import EMULATED
+from vtrain.emulator.vertex.endpoints import Endpoints
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.messages.names import (
+    BATCH_PREDICTION_JOBS,
     CUSTOM_JOBS,
+    ENDPOINTS,
     HYPERPARAMETER_TUNING_JOBS,
     MODELS,
     PERSISTENT_RESOURCES,
     TRAINING_PIPELINES,
 )
-from vtrain.messages.resources import RESOURCES
 
 OPERATIONS = "operations"
 WHOLE = "*"
@@ -27,21 +33,27 @@ WHOLE = "*"
 EMPTY, OPERATION = "Empty", "Operation"
 
 
+P = TypeVar("P")
+Handler = Callable[[TrainingService, VertexCall], Document]
+
+
 class Method(msgspec.Struct, frozen=True):
     """One method of a service.
 
     `path` is that of REST behind the collection: `*` for one resource of it, and an action behind a colon.
     `body` is the field of the request that the body of REST holds, and `answer` the message of the answer.
-    `fields` are those of the request beside `body` and the name or the parent.
+    `fields` are those of the request beside `body` and the name or the parent. `named` is the field of gRPC's
+    request with the resource's name.
     """
 
     rpc: str
     verb: str
     path: str
-    handler: Callable[[TrainingService, VertexCall], Document]
+    handler: Handler
     answer: str
     body: str = ""
     fields: tuple[str, ...] = ()
+    named: str = "name"
 
     @property
     def of_one(self) -> bool:
@@ -58,16 +70,35 @@ _OPERATIONS = ("filter", *_PAGE, "returnPartialSuccess")
 _RUN = TrainingService
 
 
-def _job_methods(collection: str) -> tuple[Method, ...]:
-    noun = RESOURCES[collection].__name__
+def _part(choose: Callable[[TrainingService], P], handler: Callable[[P, VertexCall], Document]) -> Handler:
+    """A handler that is a method of a part of the service."""
+    return lambda service, call: handler(choose(service), call)
+
+
+def _job_methods(collection: str, handlers: tuple[Handler, ...]) -> tuple[Method, ...]:
+    noun = EMULATED[collection].__name__
     field = noun[0].lower() + noun[1:]
+    create, get, find, cancel, delete = handlers
     return (
-        Method(f"Create{noun}", "POST", "", _RUN.create_job, noun, field),
-        Method(f"Get{noun}", "GET", "*", _RUN.get_job, noun),
-        Method(f"List{noun}s", "GET", "", _RUN.list_jobs, f"List{noun}sResponse", fields=_LIST),
-        Method(f"Cancel{noun}", "POST", "*:cancel", _RUN.cancel_job, EMPTY, WHOLE),
-        Method(f"Delete{noun}", "DELETE", "*", _RUN.delete_job, OPERATION),
+        Method(f"Create{noun}", "POST", "", create, noun, field),
+        Method(f"Get{noun}", "GET", "*", get, noun),
+        Method(f"List{noun}s", "GET", "", find, f"List{noun}sResponse", fields=_LIST),
+        Method(f"Cancel{noun}", "POST", "*:cancel", cancel, EMPTY, WHOLE),
+        Method(f"Delete{noun}", "DELETE", "*", delete, OPERATION),
     )
+
+
+_JOBS = (_RUN.create_job, _RUN.get_job, _RUN.list_jobs, _RUN.cancel_job, _RUN.delete_job)
+_BATCHES = tuple(
+    _part(lambda service: service.batch_predictions, handler)
+    for handler in (
+        BatchPredictions.create_job,
+        BatchPredictions.get_job,
+        BatchPredictions.list_jobs,
+        BatchPredictions.cancel_job,
+        BatchPredictions.delete_job,
+    )
+)
 
 
 _RESOURCE_METHODS = (
@@ -118,31 +149,115 @@ _MODEL_METHODS = (
     Method("DeleteModel", "DELETE", "*", _RUN.delete_model, OPERATION),
     Method("DeleteModelVersion", "DELETE", "*:deleteVersion", _RUN.delete_model_version, OPERATION),
 )
+
+
+def _of_endpoints(handler: Callable[[Endpoints, VertexCall], Document]) -> Handler:
+    return _part(lambda service: service.endpoints, handler)
+
+
+_ENDPOINT_METHODS = (
+    Method(
+        "CreateEndpoint",
+        "POST",
+        "",
+        _of_endpoints(Endpoints.create_endpoint),
+        OPERATION,
+        "endpoint",
+        ("endpointId",),
+    ),
+    Method("GetEndpoint", "GET", "*", _of_endpoints(Endpoints.get_endpoint), "Endpoint"),
+    Method(
+        "ListEndpoints",
+        "GET",
+        "",
+        _of_endpoints(Endpoints.list_endpoints),
+        "ListEndpointsResponse",
+        fields=_IN_ORDER,
+    ),
+    Method(
+        "UpdateEndpoint",
+        "PATCH",
+        "*",
+        _of_endpoints(Endpoints.update_endpoint),
+        "Endpoint",
+        "endpoint",
+        ("updateMask",),
+    ),
+    Method("DeleteEndpoint", "DELETE", "*", _of_endpoints(Endpoints.delete_endpoint), OPERATION),
+    Method(
+        "DeployModel",
+        "POST",
+        "*:deployModel",
+        _of_endpoints(Endpoints.deploy_model),
+        OPERATION,
+        WHOLE,
+        ("deployedModel", "trafficSplit"),
+        named="endpoint",
+    ),
+    Method(
+        "UndeployModel",
+        "POST",
+        "*:undeployModel",
+        _of_endpoints(Endpoints.undeploy_model),
+        OPERATION,
+        WHOLE,
+        ("deployedModelId", "trafficSplit"),
+        named="endpoint",
+    ),
+    Method(
+        "MutateDeployedModel",
+        "POST",
+        "*:mutateDeployedModel",
+        _of_endpoints(Endpoints.mutate_deployed_model),
+        OPERATION,
+        WHOLE,
+        ("deployedModel", "updateMask"),
+        named="endpoint",
+    ),
+)
+_PREDICTION_METHODS = (
+    Method(
+        "Predict",
+        "POST",
+        "*:predict",
+        _of_endpoints(Endpoints.predict),
+        "PredictResponse",
+        WHOLE,
+        ("instances", "parameters", "labels"),
+        named="endpoint",
+    ),
+)
 _OPERATION_METHODS = (
     Method("GetOperation", "GET", "*", _RUN.get_operation, OPERATION),
     Method("ListOperations", "GET", "", _RUN.list_operations, "ListOperationsResponse", fields=_OPERATIONS),
-    Method("WaitOperation", "POST", "*:wait", _RUN.get_operation, OPERATION, WHOLE, ("timeout",)),
+    Method("WaitOperation", "POST", "*:wait", _RUN.wait_operation, OPERATION, WHOLE, ("timeout",)),
     Method("CancelOperation", "POST", "*:cancel", _RUN.end_operation, EMPTY, WHOLE),
     Method("DeleteOperation", "DELETE", "*", _RUN.end_operation, EMPTY),
 )
 
 METHODS: dict[str, tuple[Method, ...]] = {
-    CUSTOM_JOBS: _job_methods(CUSTOM_JOBS),
-    HYPERPARAMETER_TUNING_JOBS: _job_methods(HYPERPARAMETER_TUNING_JOBS),
-    TRAINING_PIPELINES: _job_methods(TRAINING_PIPELINES),
+    CUSTOM_JOBS: _job_methods(CUSTOM_JOBS, _JOBS),
+    HYPERPARAMETER_TUNING_JOBS: _job_methods(HYPERPARAMETER_TUNING_JOBS, _JOBS),
+    TRAINING_PIPELINES: _job_methods(TRAINING_PIPELINES, _JOBS),
     PERSISTENT_RESOURCES: _RESOURCE_METHODS,
     MODELS: _MODEL_METHODS,
+    BATCH_PREDICTION_JOBS: _job_methods(BATCH_PREDICTION_JOBS, _BATCHES),
+    ENDPOINTS: _ENDPOINT_METHODS + _PREDICTION_METHODS,
     OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
 SERVICES = {
-    "google.cloud.aiplatform.{version}.JobService": (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS),
-    "google.cloud.aiplatform.{version}.PipelineService": (TRAINING_PIPELINES,),
-    "google.cloud.aiplatform.{version}.PersistentResourceService": (PERSISTENT_RESOURCES,),
-    "google.cloud.aiplatform.{version}.ModelService": (MODELS,),
-    "google.longrunning.Operations": (OPERATIONS,),
+    "google.cloud.aiplatform.{version}.JobService": METHODS[CUSTOM_JOBS]
+    + METHODS[HYPERPARAMETER_TUNING_JOBS]
+    + METHODS[BATCH_PREDICTION_JOBS],
+    "google.cloud.aiplatform.{version}.PipelineService": METHODS[TRAINING_PIPELINES],
+    "google.cloud.aiplatform.{version}.PersistentResourceService": _RESOURCE_METHODS,
+    "google.cloud.aiplatform.{version}.ModelService": _MODEL_METHODS,
+    "google.cloud.aiplatform.{version}.EndpointService": _ENDPOINT_METHODS,
+    "google.cloud.aiplatform.{version}.PredictionService": _PREDICTION_METHODS,
+    "google.longrunning.Operations": _OPERATION_METHODS,
 }
-"""The services of gRPC, and the collections of each."""
+"""The services of gRPC, and the methods of each."""
 
 
 def find_method(verb: str, collection: str, *, of_one: bool, action: str) -> Method | None:

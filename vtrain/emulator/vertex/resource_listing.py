@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from vtrain.emulator.vertex.documents import camel_case, masked
+from vtrain.emulator.vertex.documents import masked
 from vtrain.emulator.vertex.filters import Test, read_filter
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import invalid
+from vtrain.messages.codec import camel_case
 
 PAGE = 100
 LARGEST_PAGE = 1000

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from vtrain.emulator.storage.bodies import receive_body
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.emulator.vertex.documents import (
-    camel_case,
+    EMULATED,
     check_shape,
     in_camel_case,
     unknown_name,
@@ -29,8 +29,8 @@ from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
+from vtrain.messages.codec import camel_case
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
-from vtrain.messages.resources import RESOURCES
 
 _PART = r"([^/:?]{1,200})"
 _PROJECT = r"((?:[a-z0-9.-]{1,100}:)?[^/:?]{1,200})"
@@ -144,7 +144,7 @@ def client_answer(method: Method, answer: Document, project: str, *, numbers: bo
 
 
 def _with_numbers(method: Method, answer: Document) -> Document:
-    messages = {cls.__name__: (collection, cls) for collection, cls in RESOURCES.items()}
+    messages = {cls.__name__: (collection, cls) for collection, cls in EMULATED.items()}
     if method.answer in messages:
         return with_enum_numbers(messages[method.answer][1], answer)
     for collection, cls in messages.values():

@@ -5,9 +5,8 @@ Every project is the project `local` of this machine; in answers names have the 
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,9 +16,13 @@ from vtrain.backends import Query
 from vtrain.backends.job_storage import GS
 from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
+from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.endpoints import Endpoints
+from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_files import EVERYWHERE, REGION
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
@@ -33,6 +36,7 @@ from vtrain.messages.names import (
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
     TRIAL_LABEL,
+    parse_name,
 )
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
@@ -41,8 +45,6 @@ from vtrain.messages.structs import Operation
 from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store
 
-EVERYWHERE = "-"
-"""The location of a list of all regions."""
 QUOTA_EXCEEDED = (
     "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_jobs"
 )
@@ -56,11 +58,20 @@ _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 class TrainingService:
     """The API over the backends of one home."""
 
-    def __init__(self, home: Path, backend: str, *, aip_dirs: str = GS, most_jobs: int = 0) -> None:
+    def __init__(
+        self,
+        home: Path,
+        backend: str,
+        *,
+        aip_dirs: str = GS,
+        most_jobs: int = 0,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
         """`backend` is the one that jobs run in: `local`, `process` or `docker`.
 
         `aip_dirs` is the form in which their replicas see buckets (`backends.job_storage`); `most_jobs` is
         the quota of each region, of custom and tuning jobs that have not ended (0: there is none).
+        `tell` gets what is said while a model's server starts.
         """
         self.home = home
         self.calls = Calls()
@@ -68,6 +79,9 @@ class TrainingService:
         self._most_jobs = most_jobs
         self._creating = threading.Lock()
         self._operations = Operations()
+        self.servers = ModelServers(home, backend, tell)
+        self.endpoints = Endpoints(home, self._operations, self.servers, self._model_of)
+        self.batch_predictions = BatchPredictions(home, self._operations, self.servers, self._model_of)
 
     # jobs of all kinds
 
@@ -197,18 +211,20 @@ class TrainingService:
 
     def get_model(self, call: VertexCall) -> Document:
         """A version of a model."""
-        return to_document(self.backends.models(call.location).get_model(call.name))
+        model = self.backends.models(call.location).get_model(call.name)
+        uses = self.endpoints.uses_of(model.name)
+        return {**_model_document(model), **({"deployedModels": uses} if uses else {})}
 
     def list_models(self, call: VertexCall) -> Document:
         """A page of models, each in its default version."""
         found = self.backends.models(call.location).list_models(_query(call, LARGEST_PAGE, ""))
-        return list_all(call, map(to_document, found.models))
+        return list_all(call, map(_model_document, found.models))
 
     def list_model_versions(self, call: VertexCall) -> Document:
         """A page of the versions of a model."""
         query = _query(call, LARGEST_PAGE, "")
         found = self.backends.models(call.location).list_model_versions(call.name, query)
-        return list_all(call, map(to_document, found.models))
+        return list_all(call, map(_model_document, found.models))
 
     def update_model(self, call: VertexCall) -> Document:
         """Change fields of a model, or of one of its versions."""
@@ -244,6 +260,11 @@ class TrainingService:
 
     def delete_model(self, call: VertexCall) -> Document:
         """Remove a model with all its versions."""
+        if uses := self.endpoints.uses_of(call.name):
+            raise VertexRefusal(
+                "FAILED_PRECONDITION",
+                f"The model is deployed to {uses[0]['endpoint']}. Undeploy it before you delete it.",
+            )
         with _refusing():
             self.backends.models(call.location).delete_model(call.name)
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
@@ -255,6 +276,16 @@ class TrainingService:
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
+
+    def _model_of(self, name: str) -> Model:
+        """The model of a full name in a request. Raises VertexRefusal."""
+        full = parse_name(with_project(name, LOCAL_PROJECT))
+        if full is None:
+            raise invalid(f"{name[:300]!r} is not the name of a model.")
+        try:
+            return self.backends.models(full.location).get_model(str(full))
+        except NotFoundError as error:
+            raise VertexRefusal("NOT_FOUND", error.message) from None
 
     # logs
 
@@ -272,8 +303,17 @@ class TrainingService:
     # operations
 
     def get_operation(self, call: VertexCall) -> Document:
-        """An operation as it ended; each has ended before its first answer."""
+        """An operation as it stands."""
         return self._operations.get(call.name)
+
+    def wait_operation(self, call: VertexCall) -> Document:
+        """An operation as soon as it has ended, or as it stands when the time is over."""
+        timeout = call.text("timeout").removesuffix("s") or "inf"
+        try:
+            seconds = float(timeout)
+        except ValueError:
+            raise invalid(f"timeout: {timeout[:100]!r} is no duration.") from None
+        return self._operations.wait(call.name, seconds)
 
     def list_operations(self, call: VertexCall) -> Document:
         """The operations of a resource, or of a place, the newest first."""
@@ -309,9 +349,17 @@ def _refusing(root: str = "") -> Iterator[None]:
         raise refusal_of(error, root) from None
 
 
+def _model_document(model: Model) -> Document:
+    """A model as the service answers it: one with a container can be deployed to machines of its own."""
+    document = to_document(model)
+    if model.container_spec is not None:
+        document["supportedDeploymentResourcesTypes"] = ["DEDICATED_RESOURCES"]
+    return document
+
+
 def _check_region(call: VertexCall) -> None:
     """Raise VertexRefusal where something is to be made outside of a region."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.location):
+    if not REGION.fullmatch(call.location):
         raise invalid(f"{call.location[:100]!r} is not a region.")
 
 

@@ -1,0 +1,235 @@
+"""Batch prediction by hand: what is read and written, and how jobs end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulator_service import emulator_service
+from framework_index import SKLEARN, SUM, framework_index
+from storage_service import Http
+
+from vtrain.retry import wait_until
+
+LOCATION = "projects/demo/locations/us-central1"
+JOBS = f"/v1/{LOCATION}/batchPredictionJobs"
+Document = dict[str, Any]
+Run = Callable[..., Document]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("batch") / "home"
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(framework_index(home.parent / "wheels")))
+        with emulator_service(home) as served:
+            yield served
+
+
+@pytest.fixture
+def http(url: str) -> Iterator[Http]:
+    made = Http(url)
+    yield made
+    made.connection.close()
+
+
+@pytest.fixture(scope="module")
+def model(url: str, home: Path) -> str:
+    folder = home / "buckets" / "models" / "sum"
+    folder.mkdir(parents=True)
+    (folder / "model.pkl").write_bytes(SUM)
+    model = {
+        "displayName": "sum",
+        "artifactUri": "gs://models/sum",
+        "containerSpec": {"imageUri": SKLEARN},
+    }
+    http = Http(url)
+    made = http("POST", f"/v1/{LOCATION}/models:upload", {"model": model})
+    http.connection.close()
+    return str(made.document["response"]["model"])
+
+
+@pytest.fixture
+def bucket(home: Path, request: pytest.FixtureRequest) -> Path:
+    """A bucket of this test's own."""
+    letters = "".join(c if c.isalnum() else "-" for c in request.node.name.lower()).strip("-")
+    folder = home / "buckets" / letters[-60:].strip("-")
+    folder.mkdir(parents=True)
+    return folder
+
+
+def body(
+    model: str, bucket: Path, format_name: str = "jsonl", name: str = "input", **fields: Any
+) -> Document:
+    return {
+        "displayName": "batch",
+        "model": model,
+        "inputConfig": {
+            "instancesFormat": format_name,
+            "gcsSource": {"uris": [f"gs://{bucket.name}/{name}"]},
+        },
+        "outputConfig": {
+            "predictionsFormat": "jsonl",
+            "gcsDestination": {"outputUriPrefix": f"gs://{bucket.name}/out"},
+        },
+    } | fields
+
+
+def ended(http: Http, name: str) -> Document:
+    found: Document = {}
+
+    def has_ended() -> bool:
+        found.update(http("GET", f"/v1/{name}").document)
+        return "endTime" in found
+
+    assert wait_until(has_ended, 60), found
+    return found
+
+
+@pytest.fixture
+def run(http: Http, model: str, bucket: Path) -> Run:
+    """Runs a job over a file; the job as it ended."""
+
+    def run(content: bytes, *options: str, **fields: Any) -> Document:
+        (bucket / "input").write_bytes(content)
+        reply = http("POST", JOBS, body(model, bucket, *options, **fields))
+        assert reply.status == 200, reply.body
+        return ended(http, reply.document["name"])
+
+    return run
+
+
+def results(home: Path, job: Document) -> list[Any]:
+    """The lines of the results of a job."""
+    folder = home / "buckets" / job["outputInfo"]["gcsOutputDirectory"].removeprefix("gs://")
+    text = (folder / "prediction.results-00000-of-00001").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_lines_of_json(run: Run, home: Path, bucket: Path) -> None:
+    job = run(b"".join(b"[%d, 1]\n" % number for number in range(150)) + b"\n")
+    assert (job["state"], job["modelVersionId"]) == ("JOB_STATE_SUCCEEDED", "1")
+    assert job["completionStats"] == {"successfulCount": "150"}
+    assert job["outputInfo"]["gcsOutputDirectory"].startswith(f"gs://{bucket.name}/out/prediction-sum-")
+    assert results(home, job) == [{"instance": [n, 1], "prediction": n + 1} for n in range(150)]
+
+
+def test_rows_of_csv(run: Run, home: Path) -> None:
+    job = run(b'a,b\n1,2\n"3",4.5\n', "csv")
+    assert results(home, job) == [
+        {"instance": [1, 2], "prediction": 3},
+        {"instance": [3, 4.5], "prediction": 7.5},
+    ]
+
+
+def test_fields_are_chosen_and_a_key_stands_for_the_instance(run: Run, home: Path) -> None:
+    config = {"instanceType": "array", "keyField": "id", "includedFields": ["b", "a"]}
+    job = run(b'{"id": "x", "a": 1, "b": 2, "c": "no"}\n', instanceConfig=config)
+    assert results(home, job) == [{"key": "x", "prediction": 3}]
+    job = run(b"id,a,b\n7,1,2\n", "csv", instanceConfig={"excludedFields": ["id"]})
+    assert results(home, job) == [{"instance": [1, 2], "prediction": 3}]
+
+
+def test_several_files_by_a_pattern(run: Run, home: Path, bucket: Path) -> None:
+    for number in (2, 1):
+        (bucket / f"part-{number}.jsonl").write_text(f"[{number}, 0]\n")
+    assert [each["prediction"] for each in results(home, run(b"", "jsonl", "part-*.jsonl"))] == [1, 2]
+
+
+def test_a_list_of_files_sends_their_content(run: Run, bucket: Path) -> None:
+    (bucket / "picture").write_bytes(b"abc")
+    job = run(f"gs://{bucket.name}/picture\n".encode(), "file-list")
+    folder = bucket.parent / job["outputInfo"]["gcsOutputDirectory"].removeprefix("gs://")
+    errors = (folder / "prediction.errors_stats-00000-of-00001").read_text()
+    assert "expected 2 features" in errors  # {"b64": …} is of another shape for this model
+    assert job["state"] == "JOB_STATE_FAILED" and job["completionStats"] == {"failedCount": "1"}
+
+
+def test_a_part_that_fails_is_counted(run: Run, home: Path) -> None:
+    job = run(b"[1, 2]\n[1]\n[3, 4]\n", manualBatchTuningParameters={"batchSize": 1})
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert job["completionStats"] == {"successfulCount": "2", "failedCount": "1"}
+    assert [each["prediction"] for each in results(home, job)] == [3, 7]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "word"),
+    [
+        (b"[1, 2]\nnot json\n", (), "line 2"),
+        (b"x", ("jsonl", "missing"), "missing"),
+        (b"x", ("jsonl", "none-*"), "none-"),
+        (b"file:///etc/passwd\n", ("file-list",), "gs://"),
+        (b"gs://nowhere/x\n", ("file-list",), "gs://nowhere/x"),
+    ],
+)
+def test_input_that_cannot_be_read(run: Run, content: bytes, options: tuple[str, ...], word: str) -> None:
+    job = run(content, *options)
+    assert job["state"] == "JOB_STATE_FAILED" and word in job["error"]["message"]
+
+
+def test_a_link_out_of_the_bucket_is_not_followed(run: Run, bucket: Path) -> None:
+    (bucket / "link").symlink_to("/etc/passwd")
+    job = run(b"", "jsonl", "link")
+    assert job["state"] == "JOB_STATE_FAILED" and "outputInfo" not in job
+
+
+def test_a_job_is_cancelled(http: Http, model: str, bucket: Path) -> None:
+    (bucket / "input").write_bytes(b"[1, 2]\n" * 200_000)
+    fields = {"manualBatchTuningParameters": {"batchSize": 1}}
+    name = http("POST", JOBS, body(model, bucket, **fields)).document["name"]
+    assert http("DELETE", f"/v1/{name}").document["error"]["status"] == "FAILED_PRECONDITION"
+    assert http("POST", f"/v1/{name}:cancel", {}).document == {}
+    assert ended(http, name)["state"] == "JOB_STATE_CANCELLED"
+    assert http("DELETE", f"/v1/{name}").document["done"]
+    assert http("GET", f"/v1/{name}").status == 404
+
+
+def test_lists(http: Http, run: Run) -> None:
+    first = run(b"[1, 2]\n", displayName="listed")
+    listed = http("GET", f"{JOBS}?filter=display_name%3Dlisted").document["batchPredictionJobs"]
+    assert [each["name"] for each in listed] == [first["name"]]
+    failed = http("GET", f"{JOBS}?filter=state%3D%22JOB_STATE_FAILED%22").document
+    assert first["name"] not in [each["name"] for each in failed.get("batchPredictionJobs", ())]
+
+
+def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run) -> None:
+    job = run(b"[1, 2]\n")
+    identifier = job["name"].rpartition("/")[2]
+    file = home / "emulator" / "batchPredictionJobs" / f"us-central1.{identifier}.json"
+    document = json.loads(file.read_text())
+    del document["endTime"]
+    file.write_text(json.dumps(document | {"state": "JOB_STATE_RUNNING"}))
+    found = http("GET", f"/v1/{job['name']}").document
+    assert found["state"] == "JOB_STATE_FAILED" and "emulator ended" in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"displayName": ""}, 400),
+        ({"model": ""}, 400),
+        ({"model": f"{LOCATION}/models/7"}, 404),
+        ({"inputConfig": {"instancesFormat": "jsonl"}}, 400),
+        ({"inputConfig": {"instancesFormat": "tf-record", "gcsSource": {"uris": ["gs://bucket/x"]}}}, 405),
+        ({"inputConfig": {"instancesFormat": "bigquery", "bigquerySource": {"inputUri": "bq://x"}}}, 405),
+        ({"inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": ["/etc/passwd"]}}}, 400),
+        ({"inputConfig": {"instancesFormat": "jsonl", "gcsSource": {"uris": []}}}, 400),
+        (
+            {"outputConfig": {"predictionsFormat": "csv", "gcsDestination": {"outputUriPrefix": "gs://b/o"}}},
+            405,
+        ),
+        ({"generateExplanation": True}, 405),
+        ({"unknownField": 1}, 400),
+    ],
+)
+def test_jobs_that_are_refused(http: Http, model: str, bucket: Path, change: Document, status: int) -> None:
+    reply = http("POST", JOBS, body(model, bucket) | change)
+    assert reply.status == status and reply.document["error"]["message"], reply.body

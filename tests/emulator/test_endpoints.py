@@ -1,0 +1,292 @@
+"""Endpoints by hand: their life, their traffic, and the servers of their models."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulator_service import emulator_service
+from framework_index import SKLEARN, SUM, framework_index
+from storage_service import Http
+
+from vtrain.retry import wait_until
+from vtrain.runtime.process.process_tree import offspring
+
+LOCATION = "projects/demo/locations/us-central1"
+PARENT = f"/v1/{LOCATION}"
+OTHER_IMAGE = "europe-docker.pkg.dev/somebody/else:1"
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("endpoints") / "home"
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(framework_index(home.parent / "wheels")))
+        with emulator_service(home) as served:
+            yield served
+
+
+@pytest.fixture
+def http(url: str) -> Iterator[Http]:
+    made = Http(url)
+    yield made
+    made.connection.close()
+
+
+def refused(reply: Any, status: int, word: str) -> str:
+    """The message of a refusal."""
+    error = reply.document["error"]
+    assert (reply.status, error["status"]) == (status, word), error
+    return str(error["message"])
+
+
+def done(http: Http, reply: Any) -> Document:
+    """The operation of an answer once it is done."""
+    assert reply.status == 200, reply.body
+    operation: Document = reply.document
+    while not operation["done"]:
+        operation = http("POST", f"/v1/{operation['name']}:wait", {"timeout": "30s"}).document
+    return operation
+
+
+def response(http: Http, reply: Any) -> Document:
+    operation = done(http, reply)
+    assert "response" in operation, operation
+    return dict(operation["response"])
+
+
+@pytest.fixture
+def upload(http: Http, home: Path, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Registers a model of these bytes; its name."""
+
+    def run(content: bytes = SUM, image: str = SKLEARN, name: str = "sum") -> str:
+        folder = home / "buckets" / "models" / request.node.name.replace("[", "-").strip("]") / name
+        folder.mkdir(parents=True)
+        (folder / "model.pkl").write_bytes(content)
+        uri = f"gs://models/{folder.relative_to(home / 'buckets' / 'models')}"
+        model = {"displayName": name, "artifactUri": uri, "containerSpec": {"imageUri": image}}
+        return str(response(http, http("POST", f"{PARENT}/models:upload", {"model": model}))["model"])
+
+    return run
+
+
+@pytest.fixture
+def endpoint(http: Http) -> Iterator[str]:
+    """A new endpoint; its name. All its models are undeployed at the end."""
+    made = http("POST", f"{PARENT}/endpoints", {"displayName": "place", "labels": {"a": "b"}})
+    name = str(response(http, made)["name"])
+    yield name
+    found = http("GET", f"/v1/{name}").document
+    for deployed in found.get("deployedModels", ()):
+        body = {"deployedModelId": deployed["id"], "trafficSplit": {}}
+        http("PATCH", f"/v1/{name}?updateMask=trafficSplit", {"trafficSplit": {}})
+        response(http, http("POST", f"/v1/{name}:undeployModel", body))
+
+
+def deploy(http: Http, endpoint: str, model: str, **fields: Any) -> str:
+    """Deploy a model with all the traffic; its id there."""
+    body = {"deployedModel": {"model": model}, "trafficSplit": {"0": 100}} | fields
+    made = response(http, http("POST", f"/v1/{endpoint}:deployModel", body))
+    return str(made["deployedModel"]["id"])
+
+
+def predict(http: Http, endpoint: str, *instances: Any) -> Any:
+    return http("POST", f"/v1/{endpoint}:predict", {"instances": list(instances)})
+
+
+def servers() -> list[int]:
+    """The servers of models that this process has started."""
+    return [pid for pid, _ in offspring(os.getpid()) if "vtrain_model_server" in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    except OSError:
+        return ""
+
+
+def test_the_life_of_an_endpoint(http: Http, endpoint: str) -> None:
+    assert endpoint.startswith(f"{LOCATION}/endpoints/")
+    found = http("GET", f"/v1/{endpoint}").document
+    assert (found["displayName"], found["labels"]) == ("place", {"a": "b"})
+    changed = http("PATCH", f"/v1/{endpoint}?updateMask=display_name,labels", {"displayName": "other"})
+    assert changed.document["displayName"] == "other" and "labels" not in changed.document
+    listed = http("GET", f"{PARENT}/endpoints?filter=display_name%3Dother").document["endpoints"]
+    assert [one["name"] for one in listed] == [endpoint]
+    assert http("GET", f"{PARENT}/endpoints?filter=display_name%3Dnone").document == {}
+    second = response(http, http("POST", f"{PARENT}/endpoints?endpointId=own", {"displayName": "second"}))
+    assert second["name"] == f"{LOCATION}/endpoints/own"
+    refused(http("POST", f"{PARENT}/endpoints?endpointId=own", {"displayName": "x"}), 409, "ALREADY_EXISTS")
+    assert done(http, http("DELETE", f"{PARENT}/endpoints/own"))["done"]
+    assert "endpoints/own" in refused(http("GET", f"{PARENT}/endpoints/own"), 404, "NOT_FOUND")
+
+
+def test_a_deployed_model_answers_and_its_server_is_kept(
+    http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    model = upload()
+    deployed = deploy(http, endpoint, model)
+    before = servers()
+    answer = predict(http, endpoint, [1, 2], [3, 4]).document
+    assert answer == {
+        "predictions": [3, 7],
+        "deployedModelId": deployed,
+        "model": model,
+        "modelVersionId": "1",
+        "modelDisplayName": "sum",
+    }
+    assert servers() == before and before
+    uses = http("GET", f"/v1/{model}").document["deployedModels"]
+    assert uses == [{"endpoint": endpoint, "deployedModelId": deployed}]
+    assert "deployed" in refused(http("DELETE", f"/v1/{model}"), 400, "FAILED_PRECONDITION")
+    assert deployed in refused(http("DELETE", f"/v1/{endpoint}"), 400, "FAILED_PRECONDITION")
+
+
+def test_a_server_that_was_killed_is_started_again(
+    http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    before = set(servers())
+    deploy(http, endpoint, upload())
+    (server,) = set(servers()) - before
+    os.kill(server, signal.SIGKILL)
+    assert wait_until(lambda: predict(http, endpoint, [1, 2]).status == 200, 10)
+    assert server not in servers()
+
+
+def test_an_undeployed_model_has_no_server(http: Http, endpoint: str, upload: Callable[..., str]) -> None:
+    before = set(servers())
+    deployed = deploy(http, endpoint, upload())
+    assert set(servers()) - before
+    response(http, http("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed}))
+    assert wait_until(lambda: not set(servers()) - before, 10)
+    assert "deployedModels" not in http("GET", f"/v1/{endpoint}").document
+    refused(predict(http, endpoint, [1, 2]), 400, "FAILED_PRECONDITION")
+    response(http, http("DELETE", f"/v1/{endpoint}"))
+    endpoint_again = http("POST", f"{PARENT}/endpoints?endpointId={endpoint.rpartition('/')[2]}", {})
+    refused(endpoint_again, 400, "INVALID_ARGUMENT")  # a generated id is none of a user's
+
+
+def test_a_model_that_nothing_here_serves_is_deployed_and_says_why(
+    http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    deploy(http, endpoint, upload(image=OTHER_IMAGE))
+    message = refused(predict(http, endpoint, [1, 2]), 400, "FAILED_PRECONDITION")
+    assert OTHER_IMAGE in message and "--backend=docker" in message
+
+
+def test_a_model_that_cannot_be_loaded_is_not_deployed(
+    http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    body = {"deployedModel": {"model": upload(b"no pickle")}, "trafficSplit": {"0": 100}}
+    error = done(http, http("POST", f"/v1/{endpoint}:deployModel", body))["error"]
+    assert error["code"] == 9 and "cannot be loaded" in error["message"]
+    assert "deployedModels" not in http("GET", f"/v1/{endpoint}").document
+
+
+def test_traffic_goes_where_the_split_says(http: Http, endpoint: str, upload: Callable[..., str]) -> None:
+    model = upload()
+    first = deploy(http, endpoint, model, deployedModel={"model": model, "id": "7"})
+    assert first == "7"
+    second = deploy(http, endpoint, model, trafficSplit={"0": 50, "7": 50})
+    seen = {predict(http, endpoint, [1, 2]).document["deployedModelId"] for _ in range(40)}
+    assert seen == {first, second}
+    third = response(http, http("POST", f"/v1/{endpoint}:deployModel", {"deployedModel": {"model": model}}))[
+        "deployedModel"
+    ]["id"]
+    assert third not in http("GET", f"/v1/{endpoint}").document["trafficSplit"]
+    path = f"/v1/{endpoint}?updateMask=traffic_split"
+    changed = http("PATCH", path, {"trafficSplit": {third: 100}}).document
+    assert changed["trafficSplit"] == {third: 100}
+    assert predict(http, endpoint, [1, 2]).document["deployedModelId"] == third
+    taken = http("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": third})
+    assert "has traffic" in refused(taken, 400, "FAILED_PRECONDITION")
+    body = {"deployedModelId": third, "trafficSplit": {first: 100}}
+    response(http, http("POST", f"/v1/{endpoint}:undeployModel", body))
+    assert predict(http, endpoint, [1, 2]).document["deployedModelId"] == first
+
+
+def test_a_deployed_model_is_changed(http: Http, endpoint: str, upload: Callable[..., str]) -> None:
+    deployed = deploy(http, endpoint, upload(image=OTHER_IMAGE))
+    body = {
+        "deployedModel": {"id": deployed, "automaticResources": {"minReplicaCount": 2}},
+        "updateMask": "automatic_resources.min_replica_count",
+    }
+    response(http, http("POST", f"/v1/{endpoint}:mutateDeployedModel", body))
+    (found,) = http("GET", f"/v1/{endpoint}").document["deployedModels"]
+    assert found["automaticResources"] == {"minReplicaCount": 2}
+
+
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ({"instances": []}, "instances"),
+        ({}, "instances"),
+        ({"instances": "x"}, "instances"),
+        ({"instances": [[1, 2, 3]]}, "expected 2 features"),
+        ({"instances": [[1, 2]], "more": 1}, "more"),
+    ],
+)
+def test_predictions_that_are_refused(
+    http: Http, endpoint: str, upload: Callable[..., str], body: Document, word: str
+) -> None:
+    deploy(http, endpoint, upload())
+    assert word in refused(http("POST", f"/v1/{endpoint}:predict", body), 400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "word"),
+    [
+        ({"deployedModel": {"model": "digits"}}, 400, "INVALID_ARGUMENT"),
+        ({"deployedModel": {"model": f"{LOCATION}/models/7"}}, 404, "NOT_FOUND"),
+        ({"deployedModel": {}}, 400, "INVALID_ARGUMENT"),
+        ({"trafficSplit": {"0": 50}}, 400, "INVALID_ARGUMENT"),
+        ({"trafficSplit": {"0": "all"}}, 400, "INVALID_ARGUMENT"),
+        ({"trafficSplit": {"9": 100}}, 400, "INVALID_ARGUMENT"),
+        ({"trafficSplit": [100]}, 400, "INVALID_ARGUMENT"),
+        ({"deployedModel": {"id": "x"}}, 400, "INVALID_ARGUMENT"),
+    ],
+)
+def test_deployments_that_are_refused(
+    http: Http, endpoint: str, upload: Callable[..., str], fields: Document, status: int, word: str
+) -> None:
+    body: Document = {"deployedModel": {"model": upload()}} | fields
+    refused(http("POST", f"/v1/{endpoint}:deployModel", body), status, word)
+    assert "deployedModels" not in http("GET", f"/v1/{endpoint}").document
+
+
+@pytest.mark.parametrize("name", ["..", "a.b", "%2e%2e", "A", "x" * 64, "a@b"])
+def test_odd_names(http: Http, name: str) -> None:
+    for verb in ("GET", "DELETE"):
+        assert http(verb, f"{PARENT}/endpoints/{name}").status in (404, 405)
+    refused(
+        http("POST", f"{PARENT}/endpoints?endpointId={name}", {"displayName": "x"}), 400, "INVALID_ARGUMENT"
+    )
+
+
+def test_what_is_not_emulated(http: Http, endpoint: str) -> None:
+    private = {"displayName": "private", "dedicatedEndpointEnabled": True}
+    refused(http("POST", f"{PARENT}/endpoints", private), 405, "UNIMPLEMENTED")
+    refused(http("POST", f"/v1/{endpoint}:explain", {"instances": [1]}), 405, "UNIMPLEMENTED")
+    pool = {"deployedModel": {"model": f"{LOCATION}/models/7", "sharedResources": "x"}}
+    refused(http("POST", f"/v1/{endpoint}:deployModel", pool), 405, "UNIMPLEMENTED")
+
+
+def test_endpoints_are_there_after_a_restart(
+    home: Path, http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    deploy(http, endpoint, upload())
+    with emulator_service(home) as again:
+        other = Http(again)
+        assert predict(other, endpoint, [1, 2]).document["predictions"] == [3]
+        other.connection.close()

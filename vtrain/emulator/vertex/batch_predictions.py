@@ -1,0 +1,329 @@
+"""Batch prediction: a model answers the instances in files of a bucket, and the answers are files there.
+
+Sources: `batch_prediction_job.proto` of `google/cloud/aiplatform/v1`, and Vertex AI, "Get batch predictions
+from a custom trained model", for the names and lines of the files.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.model_servers import ModelServers
+from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_files import ResourceFiles
+from vtrain.emulator.vertex.resource_listing import list_all
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
+from vtrain.errors import ConfigError, StorageError, VtrainError
+from vtrain.messages import states
+from vtrain.messages.batch_prediction_job import (
+    BatchPredictionJob,
+    CompletionStats,
+    InstanceConfig,
+    OutputInfo,
+)
+from vtrain.messages.codec import to_document
+from vtrain.messages.model import Model
+from vtrain.messages.names import BATCH_PREDICTION_JOBS, LOCAL_PROJECT
+from vtrain.messages.structs import Status
+from vtrain.rooted import Root
+from vtrain.runtime.supervisor_process import random_job_id
+from vtrain.staging import LocalBuckets
+from vtrain.times import timestamp
+
+FORMATS = ("jsonl", "csv", "file-list")
+BATCH = 64
+"""`ManualBatchTuningParameters.batch_size`, where none is given."""
+LONGEST_LINE = 10 << 20
+"""Bytes of a line of the input."""
+RESULTS, ERRORS = "prediction.results-00000-of-00001", "prediction.errors_stats-00000-of-00001"
+_USER_ERROR = 3
+_NUMBER = re.compile(r"-?[0-9]{1,300}")
+
+
+class BatchPredictions:
+    """The batch prediction jobs of one home; each runs in a thread of this emulator."""
+
+    def __init__(
+        self,
+        home: Path,
+        operations: Operations,
+        servers: ModelServers,
+        find_model: Callable[[str], Model],
+    ) -> None:
+        """`find_model` gives the model of a name. Jobs that an earlier emulator left have failed."""
+        self._buckets = LocalBuckets(home)
+        self._files = ResourceFiles(home, BATCH_PREDICTION_JOBS, BatchPredictionJob)
+        self._operations = operations
+        self._servers = servers
+        self._find_model = find_model
+        self._cancelled: dict[str, threading.Event] = {}
+
+    def create_job(self, call: VertexCall) -> Document:
+        """Begin a job."""
+        try:
+            wanted = read_body(
+                BatchPredictionJob, with_project(call.body, LOCAL_PROJECT), "batch_prediction_job"
+            )
+        except VtrainError as error:
+            raise refusal_of(error, "batch_prediction_job") from None
+        _check(wanted)
+        model = self._find_model(wanted.model)
+        now = timestamp()
+        job = msgspec.structs.replace(
+            wanted,
+            name=str(msgspec.structs.replace(call.place, project=LOCAL_PROJECT, id=random_job_id())),
+            model=model.name,
+            model_version_id=model.version_id,
+            state=states.PENDING,
+            create_time=now,
+            update_time=now,
+        )
+        self._files.add(job)
+        self._cancelled[job.name] = threading.Event()
+        threading.Thread(target=self._run, args=(job, model), name="batch", daemon=True).start()
+        return to_document(job)
+
+    def get_job(self, call: VertexCall) -> Document:
+        """A job as it stands."""
+        return to_document(self._current(self._files.find(call.name)))
+
+    def list_jobs(self, call: VertexCall) -> Document:
+        """A page of jobs, the newest first."""
+        return list_all(call, (to_document(self._current(job)) for job in self._files.all(call.location)))
+
+    def cancel_job(self, call: VertexCall) -> Document:
+        """Ask a job to end after the batch that is being asked."""
+        self._files.find(call.name)
+        if call.name in self._cancelled:
+            self._cancelled[call.name].set()
+        return {}
+
+    def delete_job(self, call: VertexCall) -> Document:
+        """Remove an ended job; its files stay."""
+        if not states.has_ended(self._current(self._files.find(call.name)).state):
+            raise VertexRefusal("FAILED_PRECONDITION", f"The job {call.name} has not ended. Cancel it first.")
+        self._files.remove(call.name)
+        answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+        return self._operations.add(call, answer, "DeleteOperationMetadata")
+
+    def _current(self, job: BatchPredictionJob) -> BatchPredictionJob:
+        """The job, failed where the emulator that ran it has ended."""
+        if states.has_ended(job.state) or job.name in self._cancelled:
+            return job
+        return self._end(job, states.FAILED, "The emulator ended while the job ran.")
+
+    def _run(self, job: BatchPredictionJob, model: Model) -> None:
+        try:
+            self._predict(self._files.change(job, state=states.RUNNING, start_time=timestamp()), model)
+        except VertexRefusal as refusal:
+            self._end(self._files.find(job.name), states.FAILED, refusal.message)
+        except VtrainError as error:
+            self._end(self._files.find(job.name), states.FAILED, f"{error.message} {error.hint}".strip())
+        except OSError as error:
+            self._end(self._files.find(job.name), states.FAILED, f"{error.strerror}: {error.filename}.")
+        finally:
+            self._servers.stop(job.name)
+            del self._cancelled[job.name]
+
+    def _end(self, job: BatchPredictionJob, state: str, why: str = "", **fields: Any) -> BatchPredictionJob:
+        error = Status(code=_USER_ERROR, message=why) if why else None
+        return self._files.change(job, state=state, end_time=timestamp(), error=error, **fields)
+
+    def _predict(self, job: BatchPredictionJob, model: Model) -> None:
+        """Ask the model batch by batch, and write what it answers."""
+        self._servers.start(job.name, model)
+        assert job.output_config is not None and job.output_config.gcs_destination is not None
+        prefix = job.output_config.gcs_destination.output_uri_prefix.rstrip("/")
+        stamp = re.sub(r"[-:.]", "_", job.create_time[:23])
+        name = re.sub(r"[^\w.-]", "_", model.display_name) or model.name.rpartition("/")[2]
+        folder = f"{prefix}/prediction-{name}-{stamp}Z"
+        tuning = job.manual_batch_tuning_parameters
+        size = tuning.batch_size if tuning is not None and tuning.batch_size > 0 else BATCH
+        shape = _Shape(job.instance_config or InstanceConfig())
+        succeeded, failed = 0, 0
+        root = self._buckets.root(folder)
+        with root.publishing(RESULTS, make_mode=0o777) as results, root.publishing(ERRORS) as errors:
+            lines = self._instances(job)
+            while batch := list(islice(lines, size)):
+                if self._cancelled[job.name].is_set():
+                    break
+                try:
+                    predictions = self._ask(job, model, [shape.instance(line) for line in batch])
+                except VtrainError as error:
+                    failed += len(batch)
+                    said = f"Post request fails. Cannot get predictions. Error: {error.message}"
+                    errors.write(f"{(said, len(batch))!r}\n".encode("utf-8", "backslashreplace"))
+                    continue
+                succeeded += len(batch)
+                for line, prediction in zip(batch, predictions, strict=True):
+                    results.write(msgspec.json.encode(shape.answer(line, prediction)) + b"\n")
+        counts = CompletionStats(successful_count=succeeded, failed_count=failed)
+        info = OutputInfo(gcs_output_directory=folder)
+        end = partial(self._end, job, output_info=info, completion_stats=counts)
+        if self._cancelled[job.name].is_set():
+            end(states.CANCELLED)
+        elif failed and not succeeded:
+            end(states.FAILED, f"No instance was predicted. See {folder}/{ERRORS}.")
+        else:
+            end(states.SUCCEEDED)
+
+    def _ask(self, job: BatchPredictionJob, model: Model, instances: list[Any]) -> list[Any]:
+        request: Document = {"instances": instances}
+        if job.model_parameters is not None:
+            request["parameters"] = job.model_parameters
+        predictions = self._servers.ask(job.name, model, request)
+        if len(predictions) != len(instances):
+            raise ConfigError(f"the model answered {len(instances)} instances with {len(predictions)} values")
+        return predictions
+
+    # input
+
+    def _instances(self, job: BatchPredictionJob) -> Iterator[Any]:
+        """The lines of the input: values of JSON, rows of CSV as objects, or contents of files."""
+        assert job.input_config is not None and job.input_config.gcs_source is not None
+        read = {"jsonl": _json_lines, "csv": _csv_rows, "file-list": self._listed_files}
+        for uri in job.input_config.gcs_source.uris:
+            for found in self._matching(uri):
+                with self._opened(found) as file:
+                    yield from read[job.input_config.instances_format](file, found)
+
+    def _matching(self, uri: str) -> list[str]:
+        """The files that a URI names; `*` in its last part stands for more of them."""
+        folder, _, pattern = uri.rpartition("/")
+        if "*" not in pattern:
+            return [uri]
+        try:
+            entries = self._buckets.root(folder).entries()
+        except OSError:
+            entries = []
+        names = sorted(one.name for one in entries if one.is_file and fnmatchcase(one.name, pattern))
+        if not names:
+            raise StorageError(f"No file is named {uri}.")
+        return [f"{folder}/{name}" for name in names]
+
+    def _opened(self, uri: str) -> Any:
+        folder, _, name = uri.rpartition("/")
+        root: Root = self._buckets.root(folder)
+        try:
+            root.status(name)
+        except OSError as error:
+            raise StorageError(f"{uri} cannot be read: {error.strerror}.") from error
+        return root.open(name)
+
+    def _listed_files(self, file: BinaryIO, origin: str) -> Iterator[Any]:
+        for line in _lines(file, origin):
+            uri = line.decode("utf-8", "replace").strip()
+            if not uri.startswith("gs://"):
+                raise ConfigError(f"{origin}: {uri[:300]!r} is no gs:// URI of a file.")
+            with self._opened(uri) as listed:
+                yield {"b64": base64.b64encode(listed.read(LONGEST_LINE)).decode()}
+
+
+class _Shape:
+    """How a line of the input becomes an instance, and what stands beside its prediction."""
+
+    def __init__(self, config: InstanceConfig) -> None:
+        self._config = config
+        self._left_out = {*config.excluded_fields, config.key_field} - {""}
+
+    def instance(self, line: Any) -> Any:
+        """The instance that the model gets. Rows of CSV are arrays, unless objects are wanted."""
+        wanted, included = self._config.instance_type, self._config.included_fields
+        if not isinstance(line, dict) or set(line) == {"b64"}:
+            return line
+        names = [name for name in included or line if name in line and name not in self._left_out]
+        is_array = wanted == "array" or (not wanted and isinstance(line, _Row))
+        return [line[name] for name in names] if is_array else {name: line[name] for name in names}
+
+    def answer(self, line: Any, prediction: Any) -> Document:
+        """The line of the output."""
+        key = self._config.key_field
+        if key and isinstance(line, dict):
+            return {"key": line.get(key), "prediction": prediction}
+        return {"instance": self.instance(line), "prediction": prediction}
+
+
+class _Row(dict[str, Any]):
+    """A row of CSV, by the names of the first one."""
+
+
+def _check(job: BatchPredictionJob) -> None:
+    """Raise VertexRefusal for a job that lacks something, or asks for what is not emulated."""
+    source, target = job.input_config, job.output_config
+    if not job.display_name:
+        raise invalid("batch_prediction_job.display_name is required.")
+    if not job.model:
+        raise invalid("batch_prediction_job.model is required: an unmanaged container is not emulated.")
+    if source is None or target is None or not (source.gcs_source or source.bigquery_source):
+        raise invalid("batch_prediction_job.input_config and output_config are required.")
+    if source.gcs_source is None or target.gcs_destination is None:
+        raise VertexRefusal("UNIMPLEMENTED", "The emulator predicts from and to Cloud Storage alone.")
+    if source.instances_format not in FORMATS:
+        raise VertexRefusal(
+            "UNIMPLEMENTED",
+            f"The emulator reads {', '.join(FORMATS)}, and not {source.instances_format[:100]!r}.",
+        )
+    if target.predictions_format != "jsonl":
+        raise VertexRefusal(
+            "UNIMPLEMENTED", f"The emulator writes jsonl, and not {target.predictions_format[:100]!r}."
+        )
+    if job.generate_explanation:
+        raise VertexRefusal("UNIMPLEMENTED", "The emulator explains no predictions.")
+    for uri in (*source.gcs_source.uris, target.gcs_destination.output_uri_prefix):
+        if not re.fullmatch(r"gs://[^/]+/.+", uri):
+            raise invalid(f"{uri[:300]!r} is no gs:// URI with a bucket and a path.")
+    if not source.gcs_source.uris:
+        raise invalid("input_config.gcs_source.uris is empty.")
+
+
+def _lines(file: BinaryIO, origin: str) -> Iterator[bytes]:
+    """The lines of a file that are not empty."""
+    while line := file.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise ConfigError(f"{origin} has a line of more than {LONGEST_LINE} bytes.")
+        if line.strip():
+            yield line
+
+
+def _json_lines(file: BinaryIO, origin: str) -> Iterator[Any]:
+    for number, line in enumerate(_lines(file, origin), 1):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{origin}, line {number}, is no JSON: {error}.") from error
+
+
+def _csv_rows(file: BinaryIO, origin: str) -> Iterator[_Row]:
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+    try:
+        for row in csv.DictReader(text, restval=""):
+            yield _Row({name: _value(value) for name, value in row.items() if name is not None})
+    except csv.Error as error:
+        raise ConfigError(f"{origin} is no CSV: {error}.") from error
+    finally:
+        text.detach()
+
+
+def _value(text: str) -> int | float | str:
+    """A number where the text is one."""
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,310 @@
+"""Endpoints, and the models that are deployed to them.
+
+Sources of the rules: `endpoint_service.proto` and `endpoint.proto` of `google/cloud/aiplatform/v1`. An
+endpoint is a file of the home; the servers of its models are those of this start.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.model_servers import ModelServers
+from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
+from vtrain.emulator.vertex.resource_listing import list_all
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
+from vtrain.errors import ConfigError, ServiceError, VtrainError
+from vtrain.messages.codec import camel_case, to_document
+from vtrain.messages.endpoint import DeployedModel, Endpoint
+from vtrain.messages.model import Model
+from vtrain.messages.names import ENDPOINTS, LOCAL_PROJECT, ResourceName
+from vtrain.runtime.supervisor_process import random_job_id
+from vtrain.times import timestamp
+
+_OWN_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
+"""`CreateEndpointRequest.endpoint_id`."""
+_DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
+"""`DeployedModel.id`: 1 to 10 digits."""
+_SHARE = re.compile(r"[0-9]{1,2}|100")
+_CHANGEABLE = frozenset(
+    "displayName description labels trafficSplit predictRequestResponseLoggingConfig "
+    "clientConnectionConfig".split()
+)
+"""The fields that an update changes."""
+_NEW = "0"
+"""In a traffic split the model that is just being deployed."""
+
+
+class Endpoints:
+    """The endpoints of one home. Several threads use it."""
+
+    def __init__(
+        self,
+        home: Path,
+        operations: Operations,
+        servers: ModelServers,
+        find_model: Callable[[str], Model],
+    ) -> None:
+        """`find_model` gives the model of a name in a request."""
+        self._files = ResourceFiles(home, ENDPOINTS, Endpoint)
+        self._find_model = find_model
+        self._operations = operations
+        self._servers = servers
+
+    def create_endpoint(self, call: VertexCall) -> Document:
+        """Make an endpoint without models."""
+        own_id = call.text("endpointId")
+        if own_id and not _OWN_ID.fullmatch(own_id):
+            raise invalid(f"endpoint_id: {own_id[:100]!r} is no id of an endpoint.")
+        if not REGION.fullmatch(call.location):
+            raise invalid(f"{call.location[:100]!r} is not a region.")
+        wanted = _read(Endpoint, call.body, "endpoint")
+        if not wanted.display_name:
+            raise invalid(
+                "List of found errors:\t1.Field: endpoint.display_name; Message: Required field is not set.\t"
+            )
+        if wanted.dedicated_endpoint_enabled or wanted.network or wanted.private_service_connect_config:
+            raise VertexRefusal(
+                "UNIMPLEMENTED",
+                "The emulator has public shared endpoints alone: no dedicated or private ones.",
+            )
+        named = msgspec.structs.replace(call, place=_placed(call, own_id or random_job_id()))
+        now = timestamp()
+        made = msgspec.structs.replace(
+            wanted, name=named.name, traffic_split={}, create_time=now, update_time=now
+        )
+        self._files.add(made)
+        answer = {"@type": call.type_url("Endpoint"), **to_document(made)}
+        return self._operations.add(named, answer, "CreateEndpointOperationMetadata")
+
+    def get_endpoint(self, call: VertexCall) -> Document:
+        """An endpoint with its models."""
+        return to_document(self._files.find(call.name))
+
+    def list_endpoints(self, call: VertexCall) -> Document:
+        """A page of the endpoints of a region, or of all."""
+        return list_all(call, map(to_document, self._files.all(call.location)))
+
+    def update_endpoint(self, call: VertexCall) -> Document:
+        """Change fields of an endpoint."""
+        changes = _masked(Endpoint, call, call.body, "endpoint", _CHANGEABLE)
+        with self._files.changing(call.name) as found:
+            if "traffic_split" in changes:
+                changes["traffic_split"] = _shares(changes["traffic_split"])
+                _check_split(changes["traffic_split"], {one.id for one in found.deployed_models})
+            return to_document(self._files.change(found, **changes))
+
+    def delete_endpoint(self, call: VertexCall) -> Document:
+        """Remove an endpoint that has no models."""
+        with self._files.changing(call.name) as found:
+            if ids := [one.id for one in found.deployed_models]:
+                raise VertexRefusal(
+                    "FAILED_PRECONDITION",
+                    f"The endpoint {call.name} has deployed models: {', '.join(ids)}. Undeploy them first.",
+                )
+            self._files.remove(call.name)
+        answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+        return self._operations.add(call, answer, "DeleteOperationMetadata")
+
+    # models
+
+    def deploy_model(self, call: VertexCall) -> Document:
+        """Begin to deploy a model: the operation ends when its server is healthy."""
+        wanted = _read(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
+        split = _shares(call.fields.get("trafficSplit") or {})
+        if wanted.id and not _DEPLOYED_ID.fullmatch(wanted.id):
+            raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is not a number of 1 to 10 digits.")
+        if wanted.shared_resources:
+            raise VertexRefusal("UNIMPLEMENTED", "The emulator has no deployment resource pools.")
+        found, model = self._files.find(call.name), self._find_model(wanted.model)
+        deployed = msgspec.structs.replace(
+            wanted,
+            id=wanted.id or str(random.randrange(1, 10**10)),
+            model=model.name,
+            model_version_id=model.version_id,
+            display_name=wanted.display_name or model.display_name,
+            create_time=timestamp(),
+        )
+        _check_new(found, deployed.id, split)
+
+        def work() -> Document:
+            key = _key(call.name, deployed.id)
+            try:
+                self._start(key, model)
+                with self._files.changing(call.name) as now:
+                    _check_new(now, deployed.id, split)
+                    shares = {deployed.id if name == _NEW else name: share for name, share in split.items()}
+                    self._files.change(
+                        now,
+                        deployed_models=(*now.deployed_models, deployed),
+                        traffic_split=shares or now.traffic_split,
+                    )
+            except BaseException:
+                self._servers.stop(key)
+                raise
+            return {
+                "@type": call.type_url("DeployModelResponse"),
+                "deployedModel": to_document(deployed),
+            }
+
+        return self._operations.begin(call, work, "DeployModelOperationMetadata")
+
+    def undeploy_model(self, call: VertexCall) -> Document:
+        """Take a model from an endpoint, and end its server."""
+        wanted, split = call.text("deployedModelId"), _shares(call.fields.get("trafficSplit") or {})
+        with self._files.changing(call.name) as found:
+            left = tuple(one for one in found.deployed_models if one.id != wanted)
+            if len(left) == len(found.deployed_models):
+                raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted[:100]!r}.")
+            shares = split or found.traffic_split
+            if not left:
+                shares = {}
+            elif shares.get(wanted):
+                raise VertexRefusal(
+                    "FAILED_PRECONDITION",
+                    f"The deployed model {wanted} has traffic: give the others all of it in traffic_split.",
+                )
+            shares = {name: share for name, share in shares.items() if name != wanted}
+            _check_split(shares, {one.id for one in left})
+            self._files.change(found, deployed_models=left, traffic_split=shares)
+        self._servers.stop(_key(call.name, wanted))
+        answer = {"@type": call.type_url("UndeployModelResponse")}
+        return self._operations.add(call, answer, "UndeployModelOperationMetadata")
+
+    def mutate_deployed_model(self, call: VertexCall) -> Document:
+        """Change the resources of a deployed model."""
+        body = call.fields.get("deployedModel", {})
+        wanted = _read(DeployedModel, body, "deployed_model")
+        changes = _masked(DeployedModel, call, body, "deployed_model", None)
+        with self._files.changing(call.name) as found:
+            one = next((each for each in found.deployed_models if each.id == wanted.id), None)
+            if one is None:
+                raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted.id[:100]!r}.")
+            changed = msgspec.structs.replace(one, **changes)
+            self._files.change(
+                found,
+                deployed_models=tuple(changed if each is one else each for each in found.deployed_models),
+            )
+        answer = {
+            "@type": call.type_url("MutateDeployedModelResponse"),
+            "deployedModel": to_document(changed),
+        }
+        return self._operations.add(call, answer, "MutateDeployedModelOperationMetadata")
+
+    def predict(self, call: VertexCall) -> Document:
+        """Predictions of one of the models, by their shares of the traffic."""
+        instances = call.fields.get("instances")
+        if not isinstance(instances, list) or not instances:
+            raise invalid("instances is required, a list with at least one item.")
+        found = self._files.find(call.name)
+        shares = {name: share for name, share in found.traffic_split.items() if share > 0}
+        if not shares:
+            raise VertexRefusal("FAILED_PRECONDITION", f"No model of {call.name} has traffic.")
+        (chosen,) = random.choices(list(shares), list(shares.values()))
+        deployed = next(one for one in found.deployed_models if one.id == chosen)
+        model = self._find_model(f"{deployed.model}@{deployed.model_version_id}")
+        request = {name: call.fields[name] for name in ("instances", "parameters") if name in call.fields}
+        key = _key(call.name, deployed.id)
+        try:
+            self._servers.start(key, model)
+        except VtrainError as error:
+            raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
+        try:
+            predictions = self._servers.ask(key, model, request)
+        except ConfigError as error:
+            raise invalid(error.message) from None
+        except VtrainError as error:
+            raise VertexRefusal("INTERNAL", _whole(error)) from None
+        return {
+            "predictions": predictions,
+            "deployedModelId": deployed.id,
+            "model": deployed.model,
+            "modelVersionId": deployed.model_version_id,
+            "modelDisplayName": model.display_name,
+        }
+
+    def uses_of(self, model: str) -> list[Document]:
+        """Where a model is deployed, in any version: `Model.deployed_models`."""
+        return [
+            {"endpoint": endpoint.name, "deployedModelId": one.id}
+            for endpoint in self._files.all()
+            for one in endpoint.deployed_models
+            if one.model == model
+        ]
+
+    def _start(self, key: str, model: Model) -> None:
+        """Start the server of a model. One that nothing here can serve is deployed without."""
+        try:
+            self._servers.start(key, model)
+        except ServiceError as error:
+            raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
+        except VtrainError:
+            pass  # each prediction says why
+
+
+def _placed(call: VertexCall, endpoint_id: str) -> ResourceName:
+    return msgspec.structs.replace(call.place, id=endpoint_id)
+
+
+def _key(endpoint: str, deployed_id: str) -> str:
+    return f"{endpoint}/{deployed_id}"
+
+
+def _whole(error: VtrainError) -> str:
+    """The words for a client: also what to do, as nobody else says it."""
+    return f"{error.message} {error.hint}".strip()
+
+
+def _read(cls: Any, document: Any, path: str) -> Any:
+    try:
+        return read_body(cls, with_project(document, LOCAL_PROJECT), path)
+    except VtrainError as error:
+        raise refusal_of(error, path) from None
+
+
+def _masked(
+    cls: Any, call: VertexCall, document: Any, path: str, changeable: frozenset[str] | None
+) -> dict[str, Any]:
+    """The attributes that an update changes, with their values. Raises VertexRefusal."""
+    mask = call.text("updateMask")
+    if not mask:
+        raise invalid("update_mask is required.")
+    wanted = _read(cls, document, path)
+    changes = {}
+    for field in (camel_case(part.strip()).partition(".")[0] for part in mask.split(",")):
+        attribute = snake_case(field)
+        if (changeable is not None and field not in changeable) or not hasattr(wanted, attribute):
+            raise invalid(f"update_mask: {field[:300]!r} is no field that an update changes.")
+        changes[attribute] = getattr(wanted, attribute)
+    return changes
+
+
+def _shares(split: Any) -> dict[str, int]:
+    """The shares of the traffic in a request, in percent, without those of nothing. Raises VertexRefusal."""
+    if not isinstance(split, Mapping) or not all(_SHARE.fullmatch(str(share)) for share in split.values()):
+        raise invalid("traffic_split: expected whole numbers from 0 to 100 by the ids of deployed models.")
+    return {str(name): int(share) for name, share in split.items() if int(share)}
+
+
+def _check_split(split: Mapping[str, int], ids: set[str]) -> None:
+    """Raise VertexRefusal for shares of models that there are not, or that are not 100 together."""
+    if unknown := [name for name, share in split.items() if share and name not in ids]:
+        raise invalid(f"traffic_split: there is no deployed model {unknown[0][:100]!r}.")
+    if split and sum(split.values()) != 100:
+        raise invalid(f"traffic_split: the shares are {sum(split.values())} together, and not 100.")
+
+
+def _check_new(endpoint: Endpoint, deployed_id: str, split: Mapping[str, int]) -> None:
+    """Raise VertexRefusal where a model cannot be deployed under that id, or with these shares."""
+    ids = {one.id for one in endpoint.deployed_models}
+    if deployed_id in ids:
+        raise VertexRefusal("ALREADY_EXISTS", f"{endpoint.name} has a deployed model {deployed_id} already.")
+    _check_split(split, ids | {_NEW, deployed_id})
