@@ -290,3 +290,16 @@ def test_endpoints_are_there_after_a_restart(
         other = Http(again)
         assert predict(other, endpoint, [1, 2]).document["predictions"] == [3]
         other.connection.close()
+
+
+def test_a_version_that_is_deployed_is_kept(http: Http, endpoint: str, upload: Callable[..., str]) -> None:
+    model = upload(image=OTHER_IMAGE)
+    body = {
+        "model": {"displayName": "two", "containerSpec": {"imageUri": OTHER_IMAGE}},
+        "parentModel": model,
+    }
+    response(http, http("POST", f"{PARENT}/models:upload", body))
+    deploy(http, endpoint, f"{model}@2")
+    assert "deployedModels" not in http("GET", f"/v1/{model}@1").document
+    refused(http("DELETE", f"/v1/{model}@2:deleteVersion"), 400, "FAILED_PRECONDITION")
+    refused(http("DELETE", f"/v1/{model}"), 400, "FAILED_PRECONDITION")

@@ -231,14 +231,14 @@ class Endpoints:
             "modelDisplayName": model.display_name,
         }
 
-    def uses_of(self, model: str) -> list[Document]:
-        """Where a model is deployed, in any version: `Model.deployed_models`."""
-        return [
-            {"endpoint": endpoint.name, "deployedModelId": one.id}
-            for endpoint in self._files.all()
-            for one in endpoint.deployed_models
-            if one.model == model
-        ]
+    def uses(self) -> dict[tuple[str, str], list[Document]]:
+        """Where models are deployed, by name and version: `Model.deployed_models`."""
+        found: dict[tuple[str, str], list[Document]] = {}
+        for endpoint in self._files.all():
+            for one in endpoint.deployed_models:
+                use = {"endpoint": endpoint.name, "deployedModelId": one.id}
+                found.setdefault((one.model, one.model_version_id), []).append(use)
+        return found
 
     def _start(self, key: str, model: Model) -> None:
         """Start the server of a model. One that nothing here can serve is deployed without."""

@@ -6,7 +6,7 @@ Every project is the project `local` of this machine; in answers names have the 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -211,20 +211,18 @@ class TrainingService:
 
     def get_model(self, call: VertexCall) -> Document:
         """A version of a model."""
-        model = self.backends.models(call.location).get_model(call.name)
-        uses = self.endpoints.uses_of(model.name)
-        return {**_model_document(model), **({"deployedModels": uses} if uses else {})}
+        return self._answered(self.backends.models(call.location).get_model(call.name))
 
     def list_models(self, call: VertexCall) -> Document:
         """A page of models, each in its default version."""
         found = self.backends.models(call.location).list_models(_query(call, LARGEST_PAGE, ""))
-        return list_all(call, map(_model_document, found.models))
+        return list_all(call, self._documents(found.models))
 
     def list_model_versions(self, call: VertexCall) -> Document:
         """A page of the versions of a model."""
         query = _query(call, LARGEST_PAGE, "")
         found = self.backends.models(call.location).list_model_versions(call.name, query)
-        return list_all(call, map(_model_document, found.models))
+        return list_all(call, self._documents(found.models))
 
     def update_model(self, call: VertexCall) -> Document:
         """Change fields of a model, or of one of its versions."""
@@ -247,35 +245,56 @@ class TrainingService:
         if "display_name" in paths and not model.display_name:
             raise refusal_of(FieldError("displayName", "Required field is not set."), "model")
         changes = {path: getattr(model, path) for path in paths}
-        return to_document(self.backends.editing_models(call.location).update_model(name, changes))
+        return self._answered(self.backends.editing_models(call.location).update_model(name, changes))
 
     def merge_version_aliases(self, call: VertexCall) -> Document:
         """Give names to a version of a model, and take some away."""
         aliases = call.fields.get("versionAliases")
         if not aliases or not isinstance(aliases, list) or not all(isinstance(one, str) for one in aliases):
             raise invalid("version_aliases is required, a list of texts.")
-        return to_document(
+        return self._answered(
             self.backends.editing_models(call.location).merge_version_aliases(call.name, aliases)
         )
 
     def delete_model(self, call: VertexCall) -> Document:
         """Remove a model with all its versions."""
-        if uses := self.endpoints.uses_of(call.name):
-            raise VertexRefusal(
-                "FAILED_PRECONDITION",
-                f"The model is deployed to {uses[0]['endpoint']}. Undeploy it before you delete it.",
-            )
+        self._check_unused(call.name)
         with _refusing():
             self.backends.models(call.location).delete_model(call.name)
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
     def delete_model_version(self, call: VertexCall) -> Document:
         """Remove one version of a model."""
+        self._check_unused(*call.name.split("@"))
         try:
             self.backends.models(call.location).delete_model_version(call.name)
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
         return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
+
+    def _documents(self, models: Iterable[Model]) -> Iterator[Document]:
+        """Models as the service answers them: where they are deployed, and to what they can be."""
+        uses = self.endpoints.uses()
+        for model in models:
+            document = to_document(model)
+            if model.container_spec is not None:
+                document["supportedDeploymentResourcesTypes"] = ["DEDICATED_RESOURCES"]
+            if found := uses.get((model.name, model.version_id)):
+                document["deployedModels"] = found
+            yield document
+
+    def _answered(self, model: Model) -> Document:
+        (document,) = self._documents([model])
+        return document
+
+    def _check_unused(self, name: str, version: str = "") -> None:
+        """Raise VertexRefusal for a model that is deployed; with `version` in that one."""
+        for (model, deployed), (use, *_) in self.endpoints.uses().items():
+            if model == name and (not version or self._model_of(f"{name}@{version}").version_id == deployed):
+                raise VertexRefusal(
+                    "FAILED_PRECONDITION",
+                    f"The model is deployed to {use['endpoint']}. Undeploy it before you delete it.",
+                )
 
     def _model_of(self, name: str) -> Model:
         """The model of a full name in a request. Raises VertexRefusal."""
@@ -347,14 +366,6 @@ def _refusing(root: str = "") -> Iterator[None]:
         raise invalid(error.message) from None  # a resource that the document names
     except VtrainError as error:
         raise refusal_of(error, root) from None
-
-
-def _model_document(model: Model) -> Document:
-    """A model as the service answers it: one with a container can be deployed to machines of its own."""
-    document = to_document(model)
-    if model.container_spec is not None:
-        document["supportedDeploymentResourcesTypes"] = ["DEDICATED_RESOURCES"]
-    return document
 
 
 def _check_region(call: VertexCall) -> None:
