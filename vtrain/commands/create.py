@@ -18,18 +18,20 @@ from vtrain.commands.drafting import (
     create_request,
     draft_job,
     launch_prepared,
-    prepare_in_session,
+    open_for,
     show_plan,
+    warn_of_name,
     with_local_flags,
 )
-from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
-from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
 from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft
+from vtrain.core.preparation import image_order
+from vtrain.core.references import command_about, shown_name
 from vtrain.core.secret_variables import check_secrets
-from vtrain.core.submission import Place
+from vtrain.core.submission import Place, prepare
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
+from vtrain.flags.job_line import JobLine, job_line
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import LocalFlags
 from vtrain.flags.options import (
@@ -41,9 +43,8 @@ from vtrain.flags.options import (
     PlaintextFlag,
     WaitFlags,
 )
-from vtrain.flags.project_job import JobLine, job_line
 from vtrain.flags.request import with_key_of
-from vtrain.messages.names import KEY_LABEL
+from vtrain.messages.names import CUSTOM_JOB, KEY_LABEL, ResourceKind
 from vtrain.messages.rules import check_labels
 from vtrain.messages.states import UNSUCCESSFUL, job_state
 from vtrain.output.colours import name
@@ -98,9 +99,12 @@ def create_drafted(
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
     draft, key = with_key(draft, flags.once.idempotency_key)
-    session, prepared = prepare_in_session(
-        target, draft, packages, line.trainer, flags.container, origin=line.origin
-    )
+    session, packages, baked = open_for(target, draft, packages, line, flags.container)
+    if not baked:
+        warn_of_name(session, draft)
+    image = image_order(session, draft) if baked else None
+    with draft.blamed():
+        prepared = prepare(draft, session.jobs, packages, strict=line.trainer.strict, image=image)
     warning = check_secrets(
         prepared.plan.job,
         local=session.is_local,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
 from vtrain.commands.create_tuning_job import with_study
-from vtrain.commands.drafting import create_request, draft_job, packages_place, with_local_flags
-from vtrain.commands.kinds import PIPELINE
+from vtrain.commands.drafting import create_request, draft_job, with_local_flags
 from vtrain.commands.session import Target, find_target
 from vtrain.core.compose import Draft
+from vtrain.core.preparation import packages_place
 from vtrain.core.submission import Place
+from vtrain.flags.job_line import JobLine, job_line
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
@@ -29,10 +30,10 @@ from vtrain.flags.pipeline_config import (
     with_model,
 )
 from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
-from vtrain.flags.project_job import JobLine, job_line
 from vtrain.flags.request import with_key_of
 from vtrain.flags.tuning_config import compose_tuning, names_task
 from vtrain.flags.tuning_options import StudyFlags
+from vtrain.messages.names import PIPELINE
 
 
 def create(
@@ -78,4 +79,4 @@ def _draft_task(
     trial = line.request(remainder)
     flags = tuning_flags(line.spec)
     draft = compose_tuning(flags, file.task, trial, target.settings.project, target.api_has)
-    return draft, packages_place(target, line.trainer)
+    return draft, packages_place(target, line.trainer.staging_bucket)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
-from vtrain.commands.drafting import packages_place, with_local_flags
-from vtrain.commands.kinds import TUNING_JOB
-from vtrain.commands.references import find_reference
-from vtrain.commands.session import Target, find_target, full_name
+from vtrain.commands.drafting import with_local_flags
+from vtrain.commands.session import Target, find_target
+from vtrain.core.preparation import packages_place
+from vtrain.core.references import find_reference
+from vtrain.core.target import full_name
+from vtrain.flags.job_line import job_line
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
@@ -20,10 +22,10 @@ from vtrain.flags.options import (
     PlaintextFlag,
     WaitFlags,
 )
-from vtrain.flags.project_job import job_line
 from vtrain.flags.row import given_flags
 from vtrain.flags.tuning_config import check_given, compose_tuning, names_task, read_tuning_file
 from vtrain.flags.tuning_options import StudyFlags, TuningFlags, study_options
+from vtrain.messages.names import TUNING_JOB
 
 
 def create(
@@ -49,7 +51,7 @@ def create(
     line = job_line(SpecFlags(), trainer, is_named=names_task(file))
     target = with_local_flags(find_target(common, place, kind=TUNING_JOB, region=line.region), local)
     target = with_study(target, study, place)
-    packages = packages_place(target, line.trainer)
+    packages = packages_place(target, line.trainer.staging_bucket)
     draft = compose_tuning(spec, file, line.request(remainder), target.settings.project, target.api_has)
     flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
     create_drafted(target, TUNING_JOB, draft, packages, line, flags)
@@ -64,8 +66,8 @@ def with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
     for sentence in target.backend.ignored_flags(given_flags(study)):
         target.console.warn(sentence)
     if options.continue_from:
-        reference = find_reference(options.continue_from, TUNING_JOB, place)
-        name = reference.meant_on(target.backend, TUNING_JOB)
+        reference = find_reference(options.continue_from, TUNING_JOB, place.region)
+        name = reference.meant_on(target.backend, TUNING_JOB, target.console.columns)
         settings = target.settings
         name = full_name(name, TUNING_JOB, project=settings.project, location=settings.region)
         options = msgspec.structs.replace(options, continue_from=name)

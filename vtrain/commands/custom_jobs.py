@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, Words, job_commands
+from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag, LocalFlags
@@ -17,6 +17,7 @@ from vtrain.flags.options import (
     ReplicaFlags,
     WaitFlags,
 )
+from vtrain.messages.names import ANY_JOB, CUSTOM_JOB
 
 COMMANDS = (
     CommandInfo(

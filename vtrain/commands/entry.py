@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.commands.session import check_current_folder
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.job_options import ContainerFlags, EntryFlags, GpuFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag, LocalFlags
@@ -22,7 +21,7 @@ from vtrain.flags.options import (
 )
 from vtrain.messages.nearest import nearest
 from vtrain.messages.rules import MAX_DISPLAY_NAME
-from vtrain.settings import named_folder, user_path
+from vtrain.settings import check_current_folder, named_folder, user_path
 from vtrain.special_files import why_special
 
 SCRIPTS = ("train.py", "main.py", "task.py")

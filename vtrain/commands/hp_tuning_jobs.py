@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import TUNING_JOB, Words, job_commands
+from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import ContainerFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
@@ -17,6 +17,7 @@ from vtrain.flags.options import (
     WaitFlags,
 )
 from vtrain.flags.tuning_options import BestFlag, ReportFlags, StudyFlags, TuningFlags, TuningJobFlag
+from vtrain.messages.names import TUNING_JOB
 
 COMMANDS = (
     CommandInfo(

@@ -19,29 +19,26 @@ from vtrain.commands.create import with_key
 from vtrain.commands.drafting import (
     POOL_KEY,
     PROJECT_HINT,
-    becomes_image,
-    draft_request,
-    image_order,
-    in_active_python,
     launch_prepared,
     open_for,
-    packages_place,
     show_plan,
     warn_of_name,
     with_local_flags,
 )
 from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
-from vtrain.commands.session import LOCAL_RUN, Session, Target, find_target, resource_document
+from vtrain.commands.session import Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
 from vtrain.core.compose import Draft, JobRequest, make_source
+from vtrain.core.preparation import draft_request, image_order, packages_place
 from vtrain.core.secret_variables import check_secrets
 from vtrain.core.submission import prepare
+from vtrain.core.target import LOCAL_RUN
 from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
+from vtrain.flags.job_line import job_line
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag, LocalFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
-from vtrain.flags.project_job import job_line
 from vtrain.flags.request import with_key_of
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
@@ -80,15 +77,11 @@ def local_run(
         line = job_line(spec, trainer)
         spec, trainer = line.spec, _with_folder(line.trainer, line.spec)
         line = msgspec.structs.replace(line, trainer=trainer)
-        packages = packages_place(target, trainer)
+        packages = packages_place(target, trainer.staging_bucket)
         request = with_key_of(line.request(remainder), spec, target.settings.project)
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         draft, _ = with_key(draft, None, always_new=True)
-        baked = becomes_image(target, draft, packages, trainer, container)
-        if not baked:
-            target, packages = in_active_python(target, draft, packages)
-        session = open_for(target, draft, container, gpu, baked=baked)
-        session.tell_origin(line.origin)
+        session, packages, baked = open_for(target, draft, packages, line, container, gpu)
         baked = baked or _is_named(session, draft, trainer, gpu)
         if not baked:
             warn_of_name(session, draft, "--output-image-uri" if gpu.output_image_uri else POOL_KEY)

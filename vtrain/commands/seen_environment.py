@@ -10,21 +10,17 @@ import msgspec
 from vtrain.backends import Replica, ViewingBackend
 from vtrain.commands.drafting import (
     PROJECT_HINT,
-    becomes_image,
-    draft_request,
-    image_order,
-    in_active_python,
     open_for,
-    packages_place,
     warn_all,
 )
 from vtrain.commands.session import Session, find_target
 from vtrain.core.compose import JobRequest
+from vtrain.core.preparation import draft_request, image_order, packages_place
 from vtrain.core.submission import plan_job
 from vtrain.errors import ConfigError, UnavailableError, UsageError
+from vtrain.flags.job_line import job_line
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, PlaceFlags, ReplicaFlags
-from vtrain.flags.project_job import job_line
 from vtrain.flags.request import with_key_of
 from vtrain.messages.secrets import masked_replica
 
@@ -50,13 +46,9 @@ def environment(
     spec, trainer = line.spec, line.trainer
     request = _unnamed(line.request(remainder))
     target = find_target(common, place, region=line.region)
-    packages = packages_place(target, trainer)
+    packages = packages_place(target, trainer.staging_bucket)
     draft = draft_request(target, with_key_of(request, spec, target.settings.project))
-    baked = becomes_image(target, draft, packages, trainer, container)
-    if not baked:
-        target, packages = in_active_python(target, draft, packages)
-    session = open_for(target, draft, container, baked=baked)
-    session.tell_origin(line.origin)
+    session, packages, baked = open_for(target, draft, packages, line, container)
     image = image_order(session, draft) if baked else None
     job, package, _ = plan_job(draft, packages, strict=trainer.strict, image=image)
     warn_all(session.console, package.warnings if package is not None else ())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from vtrain.commands.custom_jobs import COMMANDS as CUSTOM_JOB_COMMANDS
-from vtrain.commands.kinds import ANY_JOB
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import EntryFlags
 from vtrain.flags.options import CommonFlags, FollowFlag, JobFlag, PlaceFlags, StreamFlags, WatchFlag
+from vtrain.messages.names import ANY_JOB
 
 _BY_NAME = {info.name: info for info in CUSTOM_JOB_COMMANDS}
 _RUN, _CREATE = _BY_NAME["local-run"], _BY_NAME["create"]

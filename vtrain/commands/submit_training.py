@@ -12,15 +12,16 @@ import msgspec
 from vtrain.ai_platform.translation import Translation, translate
 from vtrain.backends.registry import choose_for
 from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
-from vtrain.commands.drafting import packages_place, with_local_flags
-from vtrain.commands.kinds import CUSTOM_JOB, TUNING_JOB
+from vtrain.commands.drafting import with_local_flags
 from vtrain.commands.session import Target, find_target
 from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
+from vtrain.core.preparation import packages_place
 from vtrain.digests import file_digest
 from vtrain.errors import ConfigError
 from vtrain.flags.ai_platform_job import LegacyRequest, read_request
 from vtrain.flags.ai_platform_options import LegacyJobFlag, PackageFlags, SubmitFlags
+from vtrain.flags.job_line import JobLine
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
@@ -32,12 +33,11 @@ from vtrain.flags.options import (
     PlaintextFlag,
     WaitFlags,
 )
-from vtrain.flags.project_job import JobLine
 from vtrain.flags.tuning_config import compose_tuning
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document
 from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.names import AI_PLATFORM_LABEL
+from vtrain.messages.names import AI_PLATFORM_LABEL, CUSTOM_JOB, TUNING_JOB
 from vtrain.messages.resources import spec_of
 from vtrain.properties import property_value
 from vtrain.staging import LocalBuckets
@@ -79,7 +79,7 @@ def submit(
     for note in translation.notes:
         target.console.warn(note)
     line = JobLine(spec=SpecFlags(), trainer=TrainerFlags(staging_bucket=_staging(spec, request)))
-    packages = packages_place(target, line.trainer)
+    packages = packages_place(target, line.trainer.staging_bucket)
     staged = _stage(target, request, packages, dry_run=run.dry_run)
     draft = _draft(target, request, translation.job, staged)
     kind = CUSTOM_JOB if isinstance(translation.job, CustomJob) else TUNING_JOB

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import PIPELINE, Words, job_commands
+from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
@@ -17,6 +17,7 @@ from vtrain.flags.options import (
 )
 from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags, PipelineFlag
 from vtrain.flags.tuning_options import StudyFlags
+from vtrain.messages.names import PIPELINE
 
 COMMANDS = (
     CommandInfo(

@@ -15,10 +15,9 @@ import msgspec
 from vtrain.backends import HostBackend, JobBackend
 from vtrain.backends.pager import log_pages
 from vtrain.commands.conclusion import conclude, how_to_go_on
-from vtrain.commands.kinds import ResourceKind
-from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, open_named, resource_document
 from vtrain.core.following import SILENCE, Follow, follow
+from vtrain.core.references import command_about, shown_name
 from vtrain.core.verdict import raise_verdict
 from vtrain.errors import (
     ConfigError,
@@ -41,7 +40,7 @@ from vtrain.flags.options import (
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.names import LOCAL_PROJECT, parse_name
+from vtrain.messages.names import LOCAL_PROJECT, ResourceKind, parse_name
 from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import LogSink, RecordSink, TextSink
