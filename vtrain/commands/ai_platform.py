@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, PackageFlags, SubmitFlags
+from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, LegacyLine, PackageFlags
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags
 from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    ListFlags,
-    PlaceFlags,
-    PlaintextFlag,
-    StreamFlags,
-    WaitFlags,
-)
+from vtrain.flags.options import CommonFlags, InterruptFlag, ListFlags, PlaceFlags, StreamFlags
+from vtrain.flags.row import groups_of
 
 COMMANDS = (
     CommandInfo(
@@ -37,20 +27,7 @@ COMMANDS = (
                 "--module-name=trainer.task --package-path=trainer --explain",
             ),
         ),
-        flags=(
-            LegacyJobFlag,
-            PackageFlags,
-            SubmitFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            RuntimeFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=groups_of(LegacyLine),
         takes_remainder=True,
     ),
     CommandInfo(

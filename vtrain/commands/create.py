@@ -32,17 +32,8 @@ from vtrain.core.secret_variables import check_secrets
 from vtrain.core.submission import Place, prepare
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
 from vtrain.flags.job_line import JobLine, job_line
-from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import LocalFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
+from vtrain.flags.job_options import CreationFlags, CustomJobLine
+from vtrain.flags.options import KeyFlag
 from vtrain.flags.request import with_key_of
 from vtrain.messages.names import CUSTOM_JOB, KEY_LABEL, ResourceKind
 from vtrain.messages.rules import check_labels
@@ -54,52 +45,33 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
-def create(
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    run: DryRunFlag,
-    once: KeyFlag,
-    plaintext: PlaintextFlag,
-    interrupt: InterruptFlag,
-    waiting: WaitFlags,
-    container: ContainerFlags,
-    local: LocalFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-) -> None:
+def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
     """Create the custom job that the flags describe; with --dry-run only plan it."""
-    line = job_line(spec, trainer)
-    spec, trainer = line.spec, line.trainer
+    line = job_line(given.spec, given.trainer)
     request = create_request(line, remainder)
-    wait = read_wait(waiting, interrupt)
-    check_key(once)
-    target = with_local_flags(find_target(common, place, region=line.region), local)
-    if isinstance(target.backend, RuntimeBackend) and not run.dry_run:
+    wait = read_wait(given.how)
+    target = find_target(given.common, given.place, region=line.region)
+    target = with_local_flags(target, given.local)
+    if isinstance(target.backend, RuntimeBackend) and not given.how.run.dry_run:
         # Its interpreter starts while this command reads and packages the trainer.
         stand_by(SUPERVISE, target.settings.home, target.choice.value)
-    request = with_key_of(request, spec, target.settings.project)
-    draft, packages = draft_job(target, request, trainer)
-    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
-    create_drafted(target, CUSTOM_JOB, draft, packages, line, flags)
-
-
-class CreateFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags that say how a draft becomes a job: planned only, once for a key, followed to its end."""
-
-    run: DryRunFlag
-    once: KeyFlag
-    plaintext: PlaintextFlag
-    wait: Wait
-    container: ContainerFlags
+    request = with_key_of(request, line.spec, target.settings.project)
+    draft, packages = draft_job(target, request, line.trainer)
+    create_drafted(target, CUSTOM_JOB, draft, packages, line, given.how, wait)
 
 
 def create_drafted(
-    target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, flags: CreateFlags
+    target: Target,
+    kind: ResourceKind,
+    draft: Draft,
+    packages: Place,
+    line: JobLine,
+    how: CreationFlags,
+    wait: Wait,
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
-    draft, key = with_key(draft, flags.once.idempotency_key)
-    session, packages, baked = open_for(target, draft, packages, line, flags.container)
+    draft, key = with_key(draft, how.once.idempotency_key)
+    session, packages, baked = open_for(target, draft, packages, line, how.container)
     if not baked:
         warn_of_name(session, draft)
     image = image_order(session, draft) if baked else None
@@ -108,13 +80,13 @@ def create_drafted(
     warning = check_secrets(
         prepared.plan.job,
         local=session.is_local,
-        allowed=flags.plaintext.allow_plaintext_secrets,
+        allowed=how.plaintext.allow_plaintext_secrets,
         strict=line.trainer.strict,
     )
     if warning:
         session.console.warn(warning)
-    show_plan(session, prepared, dry_run=flags.run.dry_run)
-    if flags.run.dry_run:
+    show_plan(session, prepared, dry_run=how.run.dry_run)
+    if how.run.dry_run:
         unknown = {} if session.is_local else prepared.plan.unknown_fields
         session.console.result(sent_document(prepared.plan.job, unknown), "yaml")
         return
@@ -123,9 +95,9 @@ def create_drafted(
         kind,
         key,
         lambda: launch_prepared(session, prepared, packages),
-        reuse_failed=flags.once.reuse_failed,
+        reuse_failed=how.once.reuse_failed,
     )
-    show_created(session, kind, job, flags.wait, new=new)
+    show_created(session, kind, job, wait, new=new)
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,13 +109,18 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     on_interrupt: str
 
 
-def read_wait(waiting: WaitFlags, interrupt: InterruptFlag) -> Wait:
-    """Read the flags. Raises UsageError for a time to wait without --wait or --stream-logs."""
-    on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
+def read_wait(how: CreationFlags) -> Wait:
+    """Read how to wait, and check the key.
+
+    Raises UsageError for a time to wait without --wait or --stream-logs, and as `check_key` does.
+    """
+    waiting = how.waiting
+    on_interrupt = interrupt_action(how.interrupt.on_interrupt, default=DETACH)
     timeout = wait_seconds(waiting.wait_timeout)
     stays = waiting.stream_logs or waiting.wait
     if timeout is not None and not stays:
         raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
+    check_key(how.once)
     return Wait(stays=stays, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
+from vtrain.commands.create import create_drafted, read_wait
 from vtrain.commands.create_tuning_job import with_study
 from vtrain.commands.drafting import create_request, draft_job, with_local_flags
 from vtrain.commands.session import Target, find_target
@@ -10,17 +10,6 @@ from vtrain.core.compose import Draft
 from vtrain.core.preparation import packages_place
 from vtrain.core.submission import Place
 from vtrain.flags.job_line import JobLine, job_line
-from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
 from vtrain.flags.pipeline_config import (
     PipelineFile,
     as_pipeline,
@@ -29,44 +18,25 @@ from vtrain.flags.pipeline_config import (
     with_dataset,
     with_model,
 )
-from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
+from vtrain.flags.pipeline_options import PipelineLine
 from vtrain.flags.request import with_key_of
 from vtrain.flags.tuning_config import compose_tuning, names_task
-from vtrain.flags.tuning_options import StudyFlags
 from vtrain.messages.names import PIPELINE
 
 
-def create(
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    model: ModelFlags,
-    dataset: DatasetFlags,
-    study: StudyFlags,
-    run: DryRunFlag,
-    once: KeyFlag,
-    plaintext: PlaintextFlag,
-    interrupt: InterruptFlag,
-    waiting: WaitFlags,
-    container: ContainerFlags,
-    local: RuntimeFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-) -> None:
+def create(given: PipelineLine, remainder: tuple[str, ...] | None) -> None:
     """Create the training pipeline that the flags describe; with --dry-run only plan it."""
-    wait = read_wait(waiting, interrupt)
-    check_key(once)
-    file = read_pipeline_file(spec.config)
+    wait = read_wait(given.how)
+    file = read_pipeline_file(given.spec.config)
     is_named = file.task is not None and (names_task(file.task) or not file.is_tuning)
-    line = job_line(spec, trainer, is_named=is_named)
-    target = with_local_flags(find_target(common, place, kind=PIPELINE, region=line.region), local)
-    target = with_study(target, study, place)
+    line = job_line(given.spec, given.trainer, is_named=is_named)
+    target = find_target(given.common, given.place, kind=PIPELINE, region=line.region)
+    target = with_study(with_local_flags(target, given.local), given.study, given.place)
     settings = target.settings
-    pipeline = with_model(file.pipeline, model, project=settings.project, location=settings.region)
-    pipeline = with_dataset(pipeline, dataset, local=target.backend.is_local)
+    pipeline = with_model(file.pipeline, given.model, project=settings.project, location=settings.region)
+    pipeline = with_dataset(pipeline, given.dataset, local=target.backend.is_local)
     draft, packages = _draft_task(target, file, line, remainder)
-    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
-    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, flags)
+    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, given.how, wait)
 
 
 def _draft_task(

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import InteractiveFlag, LocalFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    JobNameFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    ReplicaFlags,
-    WaitFlags,
-)
+from vtrain.flags.job_options import CustomJobLine, EnvironmentLine, LocalRunLine
+from vtrain.flags.options import JobNameFlag
+from vtrain.flags.row import groups_of
 from vtrain.messages.names import ANY_JOB, CUSTOM_JOB
 
 COMMANDS = (
@@ -36,19 +26,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name",),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            LocalFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=groups_of(CustomJobLine),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -65,18 +43,7 @@ COMMANDS = (
                 "--local-package-path=. --python-module=trainer.task",
             ),
         ),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            DryRunFlag,
-            InterruptFlag,
-            InteractiveFlag,
-            GpuFlags,
-            ContainerFlags,
-            LocalFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=groups_of(LocalRunLine),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -92,14 +59,7 @@ COMMANDS = (
             ),
             ("Print the command of a script", "vtrain custom-jobs environment --script=train.py"),
         ),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            ReplicaFlags,
-            ContainerFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=groups_of(EnvironmentLine),
         takes_remainder=True,
     ),
     *job_commands(

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags, TrainerFlags
-from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    ListFlags,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
-from vtrain.flags.tuning_options import BestFlag, ReportFlags, StudyFlags, TuningFlags, TuningJobFlag
+from vtrain.flags.options import CommonFlags, ListFlags, PlaceFlags
+from vtrain.flags.row import groups_of
+from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuningJobFlag, TuningJobLine
 from vtrain.messages.names import TUNING_JOB
 
 COMMANDS = (
@@ -41,20 +31,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name", "--config"),
-        flags=(
-            TuningFlags,
-            TrainerFlags,
-            StudyFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            RuntimeFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=groups_of(TuningJobLine),
         takes_remainder=True,
     ),
     *job_commands(

@@ -36,9 +36,8 @@ from vtrain.core.target import LOCAL_RUN
 from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
 from vtrain.flags.job_line import job_line
-from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import InteractiveFlag, LocalFlags
-from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
+from vtrain.flags.job_options import GpuFlags, LocalRunLine, SpecFlags, TrainerFlags
+from vtrain.flags.local_options import InteractiveFlag
 from vtrain.flags.request import with_key_of
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
@@ -52,36 +51,23 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
-def local_run(
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    run: DryRunFlag,
-    interrupt: InterruptFlag,
-    typing: InteractiveFlag,
-    gpu: GpuFlags,
-    container: ContainerFlags,
-    local: LocalFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-    *,
-    command: str = LOCAL_RUN,
-) -> None:
+def local_run(given: LocalRunLine, remainder: tuple[str, ...] | None, *, command: str = LOCAL_RUN) -> None:
     """The path of `create` on a local backend, to its end; by the name of the `command` that was typed."""
+    gpu, dry_run = given.gpu, given.run.dry_run
     with _around_the_trainer(ConfigError, PackagingError):
-        target = with_local_flags(find_target(common, place, local_only=command), local)
-        target = _with_terminal(target, typing)
-        if not run.dry_run:  # its interpreter starts while this command reads and packages the trainer
+        target = find_target(given.common, given.place, local_only=command)
+        target = _with_terminal(with_local_flags(target, given.local), given.typing)
+        if not dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(SUPERVISE, target.settings.home, target.choice.value)
-        on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
-        line = job_line(spec, trainer)
-        spec, trainer = line.spec, _with_folder(line.trainer, line.spec)
+        on_interrupt = interrupt_action(given.interrupt.on_interrupt, default=CANCEL)
+        line = job_line(given.spec, given.trainer)
+        trainer = _with_folder(line.trainer, line.spec)
         line = msgspec.structs.replace(line, trainer=trainer)
         packages = packages_place(target, trainer.staging_bucket)
-        request = with_key_of(line.request(remainder), spec, target.settings.project)
+        request = with_key_of(line.request(remainder), line.spec, target.settings.project)
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         draft, _ = with_key(draft, None, always_new=True)
-        session, packages, baked = open_for(target, draft, packages, line, container, gpu)
+        session, packages, baked = open_for(target, draft, packages, line, given.container, gpu)
         baked = baked or _is_named(session, draft, trainer, gpu)
         if not baked:
             warn_of_name(session, draft, "--output-image-uri" if gpu.output_image_uri else POOL_KEY)
@@ -89,11 +75,11 @@ def local_run(
         with draft.blamed():
             prepared = prepare(draft, session.jobs, packages, strict=trainer.strict, image=image)
         check_secrets(prepared.plan.job, local=True, allowed=False)
-        _check_typing(session, prepared.plan.job, typing)
+        _check_typing(session, prepared.plan.job, given.typing)
     if gpu.docker_run_options:
         session.console.warn("--docker-run-options has no effect, as in gcloud; --mount, --user, … have.")
-    show_plan(session, prepared, dry_run=run.dry_run)
-    if run.dry_run:
+    show_plan(session, prepared, dry_run=dry_run)
+    if dry_run:
         session.console.result(resource_document(prepared.plan.job), "yaml")
         return
     with _around_the_trainer():

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
-from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags, PipelineFlag
-from vtrain.flags.tuning_options import StudyFlags
+from vtrain.flags.pipeline_options import PipelineFlag, PipelineLine
+from vtrain.flags.row import groups_of
 from vtrain.messages.names import PIPELINE
 
 COMMANDS = (
@@ -45,22 +34,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name",),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            ModelFlags,
-            DatasetFlags,
-            StudyFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            RuntimeFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=groups_of(PipelineLine),
         takes_remainder=True,
     ),
     *job_commands(

@@ -21,7 +21,7 @@ from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
 from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags
-from vtrain.flags.row import REQUIRED, FlagGroup, Row, flag_name, rows_of
+from vtrain.flags.row import REQUIRED, FlagGroup, FlagSet, Row, flag_name, rows_of
 from vtrain.output.writing import print_text
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Invocation(msgspec.Struct):
 class CommandInfo(CommandHelp, frozen=True, kw_only=True):
     """One command of a group: its help, and the function behind it as `module:function`.
 
-    The function's parameters are the groups of `flags`, each of a type of its own. `fixed` are arguments that
-    it is given whatever is typed, such as the kind of its resources. None of this needs the function's
-    module, which is imported to run it.
+    The function's parameters are the groups of `flags`, each of a type of its own, or sets of them. `fixed`
+    are arguments that it is given whatever is typed, such as the kind of its resources. None of this needs
+    the function's module, which is imported to run it.
     """
 
     handler: str
@@ -251,10 +251,7 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
                 f"{info.name} takes nothing after '--'.", hint=f"Found: {' '.join(invocation.remainder)}"
             )
         handler = info.load()
-        arguments = {
-            name: group(**{f: values[f] for f in group.__struct_fields__})
-            for name, group in given_groups(info, handler).items()
-        }
+        arguments = {name: _read(kind, info, values) for name, kind in flag_parameters(handler).items()}
         remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
         gc.freeze()  # all objects so far live to the end
         gc.enable()  # and from here on a command may run for days
@@ -295,18 +292,23 @@ def _common_callback() -> Callable[..., None]:
     return take
 
 
-def flag_groups(handler: Handler) -> dict[str, type[FlagGroup]]:
-    """The groups of flags that a function takes, by the names of its parameters."""
+def flag_parameters(handler: Handler) -> dict[str, type[FlagGroup | FlagSet]]:
+    """The groups of flags, and the sets of them, that a function takes, by the names of its parameters."""
     hints = typing.get_type_hints(handler)
-    return {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup)}
+    return {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup | FlagSet)}
 
 
-def given_groups(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGroup]]:
-    """The groups of a command by the names of its function's parameters, whose types may be more general."""
-    found = {}
-    for name, wanted in flag_groups(handler).items():
-        found[name] = wanted if wanted in info.flags else next(f for f in info.flags if issubclass(f, wanted))
-    return found
+def own_group(info: CommandInfo, wanted: type[FlagGroup]) -> type[FlagGroup]:
+    """The command's own group where its function names one that may be more general."""
+    return wanted if wanted in info.flags else next(each for each in info.flags if issubclass(each, wanted))
+
+
+def _read(kind: type[FlagGroup | FlagSet], info: CommandInfo, values: dict[str, Any]) -> FlagGroup | FlagSet:
+    """The values of a group's flags, or of all groups of a set."""
+    if issubclass(kind, FlagSet):
+        return kind(**{name: _read(below, info, values) for name, below in kind.__annotations__.items()})
+    group = own_group(info, kind)
+    return group(**{name: values[name] for name in group.__struct_fields__})
 
 
 def _parameters(group: type[FlagGroup]) -> list[inspect.Parameter]:
