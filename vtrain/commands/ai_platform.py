@@ -6,7 +6,6 @@ from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, Legacy
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import CommonFlags, InterruptFlag, ListFlags, PlaceFlags, StreamFlags
-from vtrain.flags.row import groups_of
 
 COMMANDS = (
     CommandInfo(
@@ -27,7 +26,7 @@ COMMANDS = (
                 "--module-name=trainer.task --package-path=trainer --explain",
             ),
         ),
-        flags=groups_of(LegacyLine),
+        flags=(LegacyLine,),
         takes_remainder=True,
     ),
     CommandInfo(

@@ -1,4 +1,4 @@
-"""The end of every `create`: one job for a key, planned or made, and followed if that is wanted."""
+"""Every `create`: one job for a key, planned or made, and followed if that is wanted."""
 
 from __future__ import annotations
 
@@ -26,22 +26,27 @@ from vtrain.commands.drafting import (
 from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
 from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft
-from vtrain.core.preparation import image_order
-from vtrain.core.references import command_about, shown_name
+from vtrain.core.preparation import image_order, packages_place
+from vtrain.core.references import command_about, find_reference, shown_name
 from vtrain.core.secret_variables import check_secrets
 from vtrain.core.submission import Place, prepare
+from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
 from vtrain.flags.job_line import JobLine, job_line
-from vtrain.flags.job_options import CreationFlags, CustomJobLine
-from vtrain.flags.options import KeyFlag
+from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags
+from vtrain.flags.options import KeyFlag, PlaceFlags
 from vtrain.flags.request import with_key_of
-from vtrain.messages.names import CUSTOM_JOB, KEY_LABEL, ResourceKind
+from vtrain.flags.row import given_flags
+from vtrain.messages.names import CUSTOM_JOB, KEY_LABEL, PIPELINE, TUNING_JOB, ResourceKind
 from vtrain.messages.rules import check_labels
 from vtrain.messages.states import UNSUCCESSFUL, job_state
 from vtrain.output.colours import name
 from vtrain.runtime.supervisor_process import stand_by
 
 if TYPE_CHECKING:
+    from vtrain.flags.pipeline_config import PipelineFile
+    from vtrain.flags.pipeline_options import PipelineLine
+    from vtrain.flags.tuning_options import StudyFlags, TuningJobLine
     from vtrain.messages.resources import Job
 
 
@@ -58,6 +63,75 @@ def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
     request = with_key_of(request, line.spec, target.settings.project)
     draft, packages = draft_job(target, request, line.trainer)
     create_drafted(target, CUSTOM_JOB, draft, packages, line, given.how, wait)
+
+
+def create_tuning_job(given: TuningJobLine, remainder: tuple[str, ...] | None) -> None:
+    """Create the tuning job that the flags describe; with --dry-run only plan it."""
+    from vtrain.flags.tuning_config import check_given, compose_tuning, names_task, read_tuning_file
+
+    check_given(given.spec)
+    wait = read_wait(given.how)
+    file = read_tuning_file(given.spec)
+    line = job_line(SpecFlags(), given.trainer, is_named=names_task(file))
+    target = find_target(given.common, given.place, kind=TUNING_JOB, region=line.region)
+    target = _with_study(with_local_flags(target, given.local), given.study, given.place)
+    packages = packages_place(target, line.trainer.staging_bucket)
+    project, request = target.settings.project, line.request(remainder)
+    draft = compose_tuning(given.spec, file, request, project, target.api_has)
+    create_drafted(target, TUNING_JOB, draft, packages, line, given.how, wait)
+
+
+def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> None:
+    """Create the training pipeline that the flags describe; with --dry-run only plan it."""
+    from vtrain.flags.pipeline_config import as_pipeline, read_pipeline_file, with_dataset, with_model
+    from vtrain.flags.tuning_config import names_task
+
+    wait = read_wait(given.how)
+    file = read_pipeline_file(given.spec.config)
+    is_named = file.task is not None and (names_task(file.task) or not file.is_tuning)
+    line = job_line(given.spec, given.trainer, is_named=is_named)
+    target = find_target(given.common, given.place, kind=PIPELINE, region=line.region)
+    target = _with_study(with_local_flags(target, given.local), given.study, given.place)
+    settings = target.settings
+    pipeline = with_model(file.pipeline, given.model, project=settings.project, location=settings.region)
+    pipeline = with_dataset(pipeline, given.dataset, local=target.backend.is_local)
+    draft, packages = _draft_task(target, file, line, remainder)
+    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, given.how, wait)
+
+
+def _draft_task(
+    target: Target, file: PipelineFile, line: JobLine, remainder: tuple[str, ...] | None
+) -> tuple[Draft, Place]:
+    """The draft of the task's job, and where its packages go."""
+    from vtrain.flags.pipeline_config import tuning_flags
+    from vtrain.flags.tuning_config import compose_tuning
+
+    if file.task is None or not file.is_tuning:
+        request = with_key_of(create_request(line, remainder), line.spec, target.settings.project)
+        return draft_job(target, request, line.trainer, file.task)
+    trial = line.request(remainder)
+    flags = tuning_flags(line.spec)
+    draft = compose_tuning(flags, file.task, trial, target.settings.project, target.api_has)
+    return draft, packages_place(target, line.trainer.staging_bucket)
+
+
+def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
+    """The target with what the flags say of the study. Raises UsageError, ConfigError for a service.
+
+    The job to continue from may be named as in any other command.
+    """
+    from vtrain.flags.tuning_options import study_options
+
+    options = study_options(study)
+    for sentence in target.backend.ignored_flags(given_flags(study)):
+        target.console.warn(sentence)
+    if options.continue_from:
+        reference = find_reference(options.continue_from, TUNING_JOB, place.region)
+        name = reference.meant_on(target.backend, TUNING_JOB, target.console.columns)
+        settings = target.settings
+        name = full_name(name, TUNING_JOB, project=settings.project, location=settings.region)
+        options = msgspec.structs.replace(options, continue_from=name)
+    return msgspec.structs.replace(target, settings=msgspec.structs.replace(target.settings, study=options))
 
 
 def create_drafted(

@@ -6,7 +6,6 @@ from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import CustomJobLine, EnvironmentLine, LocalRunLine
 from vtrain.flags.options import JobNameFlag
-from vtrain.flags.row import groups_of
 from vtrain.messages.names import ANY_JOB, CUSTOM_JOB
 
 COMMANDS = (
@@ -26,7 +25,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name",),
-        flags=groups_of(CustomJobLine),
+        flags=(CustomJobLine,),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -43,7 +42,7 @@ COMMANDS = (
                 "--local-package-path=. --python-module=trainer.task",
             ),
         ),
-        flags=groups_of(LocalRunLine),
+        flags=(LocalRunLine,),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -59,7 +58,7 @@ COMMANDS = (
             ),
             ("Print the command of a script", "vtrain custom-jobs environment --script=train.py"),
         ),
-        flags=groups_of(EnvironmentLine),
+        flags=(EnvironmentLine,),
         takes_remainder=True,
     ),
     *job_commands(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.options import CommonFlags, ListFlags, PlaceFlags
-from vtrain.flags.row import groups_of
 from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuningJobFlag, TuningJobLine
 from vtrain.messages.names import TUNING_JOB
 
 COMMANDS = (
     CommandInfo(
         name="create",
-        handler="vtrain.commands.create_tuning_job:create",
+        handler="vtrain.commands.create:create_tuning_job",
         summary="Create a hyperparameter tuning job. With --stream-logs or --wait, stay until it ends.",
         examples=(
             (
@@ -31,7 +30,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name", "--config"),
-        flags=groups_of(TuningJobLine),
+        flags=(TuningJobLine,),
         takes_remainder=True,
     ),
     *job_commands(

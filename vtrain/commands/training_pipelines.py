@@ -5,13 +5,12 @@ from __future__ import annotations
 from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.pipeline_options import PipelineFlag, PipelineLine
-from vtrain.flags.row import groups_of
 from vtrain.messages.names import PIPELINE
 
 COMMANDS = (
     CommandInfo(
         name="create",
-        handler="vtrain.commands.create_pipeline:create",
+        handler="vtrain.commands.create:create_pipeline",
         summary="Create a training pipeline: a job, and the model that is registered when it succeeds.",
         details="The trainer writes its model to the folder that AIP_MODEL_DIR names. A pipeline that asks "
         "for a model fails if that folder is empty. With --dataset the trainer finds its data by "
@@ -34,7 +33,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name",),
-        flags=groups_of(PipelineLine),
+        flags=(PipelineLine,),
         takes_remainder=True,
     ),
     *job_commands(

@@ -45,9 +45,9 @@ class Invocation(msgspec.Struct):
 class CommandInfo(CommandHelp, frozen=True, kw_only=True):
     """One command of a group: its help, and the function behind it as `module:function`.
 
-    The function's parameters are the groups of `flags`, each of a type of its own, or sets of them. `fixed`
-    are arguments that it is given whatever is typed, such as the kind of its resources. None of this needs
-    the function's module, which is imported to run it.
+    The function's parameters are the groups of `flags`, each of a type of its own, or the set of them as
+    `given`. `fixed` are arguments that it is given whatever is typed, such as the kind of its resources. None
+    of this needs the function's module, which is imported to run it.
     """
 
     handler: str
@@ -251,7 +251,7 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
                 f"{info.name} takes nothing after '--'.", hint=f"Found: {' '.join(invocation.remainder)}"
             )
         handler = info.load()
-        arguments = {name: _read(kind, info, values) for name, kind in flag_parameters(handler).items()}
+        arguments = {name: _read(kind, values) for name, kind in taken_flags(info, handler).items()}
         remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
         gc.freeze()  # all objects so far live to the end
         gc.enable()  # and from here on a command may run for days
@@ -261,7 +261,7 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
             raise InterruptedByUser("Interrupted.") from interrupt
 
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    parameters += [parameter for group in info.flags for parameter in _parameters(group)]
+    parameters += [parameter for group in info.groups for parameter in _parameters(group)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
@@ -292,23 +292,26 @@ def _common_callback() -> Callable[..., None]:
     return take
 
 
-def flag_parameters(handler: Handler) -> dict[str, type[FlagGroup | FlagSet]]:
-    """The groups of flags, and the sets of them, that a function takes, by the names of its parameters."""
+def taken_flags(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGroup | FlagSet]]:
+    """The flags of a command by the names of its function's parameters.
+
+    A set is called `given`. The type of a parameter for a group may be more general than the group.
+    """
+    if issubclass(info.flags[0], FlagSet):
+        return {"given": info.flags[0]}
     hints = typing.get_type_hints(handler)
-    return {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup | FlagSet)}
+    wanted = {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup)}
+    return {
+        name: kind if kind in info.flags else next(each for each in info.flags if issubclass(each, kind))
+        for name, kind in wanted.items()
+    }
 
 
-def own_group(info: CommandInfo, wanted: type[FlagGroup]) -> type[FlagGroup]:
-    """The command's own group where its function names one that may be more general."""
-    return wanted if wanted in info.flags else next(each for each in info.flags if issubclass(each, wanted))
-
-
-def _read(kind: type[FlagGroup | FlagSet], info: CommandInfo, values: dict[str, Any]) -> FlagGroup | FlagSet:
+def _read(kind: type[FlagGroup | FlagSet], values: dict[str, Any]) -> FlagGroup | FlagSet:
     """The values of a group's flags, or of all groups of a set."""
     if issubclass(kind, FlagSet):
-        return kind(**{name: _read(below, info, values) for name, below in kind.__annotations__.items()})
-    group = own_group(info, kind)
-    return group(**{name: values[name] for name in group.__struct_fields__})
+        return kind(**{name: _read(below, values) for name, below in kind.__annotations__.items()})
+    return kind(**{name: values[name] for name in kind.__struct_fields__})
 
 
 def _parameters(group: type[FlagGroup]) -> list[inspect.Parameter]:
