@@ -32,10 +32,9 @@ from vtrain.core.secret_variables import check_secrets
 from vtrain.core.submission import Place, prepare
 from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
-from vtrain.flags.job_line import JobLine, job_line
 from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags
 from vtrain.flags.options import KeyFlag, PlaceFlags
-from vtrain.flags.request import with_key_of
+from vtrain.flags.request import JobLine, job_line, with_key_of
 from vtrain.flags.row import given_flags
 from vtrain.messages.names import CUSTOM_JOB, KEY_LABEL, PIPELINE, TUNING_JOB, ResourceKind
 from vtrain.messages.rules import check_labels

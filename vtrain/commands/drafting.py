@@ -23,7 +23,6 @@ from vtrain.core.preparation import (
 from vtrain.core.submission import Place, Prepared, launch, would_make
 from vtrain.errors import UsageError
 from vtrain.flags.containers import container_flags, replica_options
-from vtrain.flags.job_line import JobLine
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local_options import (
     AIP_DIRS_FLAG,
@@ -40,6 +39,7 @@ from vtrain.flags.local_options import (
     python_request,
     simulated_preemption,
 )
+from vtrain.flags.request import JobLine
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words

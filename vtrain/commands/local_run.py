@@ -35,10 +35,9 @@ from vtrain.core.submission import prepare
 from vtrain.core.target import LOCAL_RUN
 from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
-from vtrain.flags.job_line import job_line
 from vtrain.flags.job_options import GpuFlags, LocalRunLine, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag
-from vtrain.flags.request import with_key_of
+from vtrain.flags.request import job_line, with_key_of
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools

@@ -18,9 +18,8 @@ from vtrain.core.compose import JobRequest
 from vtrain.core.preparation import draft_request, image_order, packages_place
 from vtrain.core.submission import plan_job
 from vtrain.errors import ConfigError, UnavailableError, UsageError
-from vtrain.flags.job_line import job_line
 from vtrain.flags.job_options import EnvironmentLine
-from vtrain.flags.request import with_key_of
+from vtrain.flags.request import job_line, with_key_of
 from vtrain.messages.secrets import masked_replica
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from vtrain.digests import file_digest
 from vtrain.errors import ConfigError
 from vtrain.flags.ai_platform_job import LegacyRequest, read_request
 from vtrain.flags.ai_platform_options import LegacyLine, SubmitFlags
-from vtrain.flags.job_line import JobLine
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.request import JobLine
 from vtrain.flags.tuning_config import compose_tuning
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document
