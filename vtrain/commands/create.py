@@ -43,7 +43,6 @@ from vtrain.output.colours import name
 from vtrain.runtime.supervisor_process import stand_by
 
 if TYPE_CHECKING:
-    from vtrain.flags.pipeline_config import PipelineFile
     from vtrain.flags.pipeline_options import PipelineLine
     from vtrain.flags.tuning_options import StudyFlags, TuningJobLine
     from vtrain.messages.resources import Job
@@ -82,8 +81,14 @@ def create_tuning_job(given: TuningJobLine, remainder: tuple[str, ...] | None) -
 
 def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> None:
     """Create the training pipeline that the flags describe; with --dry-run only plan it."""
-    from vtrain.flags.pipeline_config import as_pipeline, read_pipeline_file, with_dataset, with_model
-    from vtrain.flags.tuning_config import names_task
+    from vtrain.flags.pipeline_config import (
+        as_pipeline,
+        read_pipeline_file,
+        tuning_flags,
+        with_dataset,
+        with_model,
+    )
+    from vtrain.flags.tuning_config import compose_tuning, names_task
 
     wait = read_wait(given.how)
     file = read_pipeline_file(given.spec.config)
@@ -94,24 +99,14 @@ def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> N
     settings = target.settings
     pipeline = with_model(file.pipeline, given.model, project=settings.project, location=settings.region)
     pipeline = with_dataset(pipeline, given.dataset, local=target.backend.is_local)
-    draft, packages = _draft_task(target, file, line, remainder)
-    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, given.how, wait)
-
-
-def _draft_task(
-    target: Target, file: PipelineFile, line: JobLine, remainder: tuple[str, ...] | None
-) -> tuple[Draft, Place]:
-    """The draft of the task's job, and where its packages go."""
-    from vtrain.flags.pipeline_config import tuning_flags
-    from vtrain.flags.tuning_config import compose_tuning
-
     if file.task is None or not file.is_tuning:
-        request = with_key_of(create_request(line, remainder), line.spec, target.settings.project)
-        return draft_job(target, request, line.trainer, file.task)
-    trial = line.request(remainder)
-    flags = tuning_flags(line.spec)
-    draft = compose_tuning(flags, file.task, trial, target.settings.project, target.api_has)
-    return draft, packages_place(target, line.trainer.staging_bucket)
+        request = with_key_of(create_request(line, remainder), line.spec, settings.project)
+        draft, packages = draft_job(target, request, line.trainer, file.task)
+    else:
+        trial, flags = line.request(remainder), tuning_flags(line.spec)
+        draft = compose_tuning(flags, file.task, trial, settings.project, target.api_has)
+        packages = packages_place(target, line.trainer.staging_bucket)
+    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, given.how, wait)
 
 
 def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
