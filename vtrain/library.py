@@ -26,6 +26,7 @@ from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.states import FAILED, has_ended, job_state, short
 from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line
+from vtrain.properties import use_configuration
 
 if TYPE_CHECKING:
     from vtrain.backends import JobBackend
@@ -344,6 +345,7 @@ def _wish(backend: str, project: str | None, region: str) -> Wish:
     backend, region = texts(backend=backend, region=region)
     if project is not None:
         project = text("project", project)
+    use_configuration("")  # the active one of gcloud, whatever a command line in this process named
     return Wish(project=project, backend=backend, region=region)
 
 
