@@ -24,7 +24,7 @@ from vtrain.commands.drafting import (
     with_local_flags,
 )
 from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
-from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
+from vtrain.commands.watching import DETACH, Wait, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft
 from vtrain.core.preparation import image_order, packages_place
 from vtrain.core.references import command_about, find_reference, shown_name
@@ -135,7 +135,7 @@ def create_drafted(
     packages: Place,
     line: JobLine,
     how: CreationFlags,
-    wait: Wait,
+    wait: Wait | None,
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
     draft, key = with_key(draft, how.once.idempotency_key)
@@ -168,17 +168,8 @@ def create_drafted(
     show_created(session, kind, job, wait, new=new)
 
 
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """The wish to wait for a new job, with its log or without; `timeout` is in seconds, None for no limit."""
-
-    stays: bool
-    stream: bool
-    timeout: float | None
-    on_interrupt: str
-
-
-def read_wait(how: CreationFlags) -> Wait:
-    """Read how to wait, and check the key.
+def read_wait(how: CreationFlags) -> Wait | None:
+    """How to wait for the new job, if at all; the key is checked, too.
 
     Raises UsageError for a time to wait without --wait or --stream-logs, and as `check_key` does.
     """
@@ -189,10 +180,12 @@ def read_wait(how: CreationFlags) -> Wait:
     if timeout is not None and not stays:
         raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
     check_key(how.once)
-    return Wait(stays=stays, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt)
+    return Wait(stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt) if stays else None
 
 
-def show_created(session: Session, kind: ResourceKind, job: Job, wait: Wait, *, new: bool = True) -> None:
+def show_created(
+    session: Session, kind: ResourceKind, job: Job, wait: Wait | None, *, new: bool = True
+) -> None:
     """Say that the job is there, and print it: at once, or at its end, which then decides the exit code.
 
     A job that is not `new` was made by an earlier run with the same idempotency key.
@@ -201,16 +194,10 @@ def show_created(session: Session, kind: ResourceKind, job: Job, wait: Wait, *, 
     done = "is submitted successfully" if new else "was submitted with this key before, and is taken as it is"
     session.console.status(f"{kind.noun} [", name(shown_name(job.name)), f"] {done}.")
     session.console.progress(f"\n$ {command_about(job.name, 'describe')}\n{log_command}\n")
-    if not wait.stays:
+    if wait is None:
         session.console.result(resource_document(job))
-        return
-    stay_to_the_end(
-        session,
-        job.name,
-        stream=wait.stream,
-        timeout=wait.timeout,
-        on_interrupt=wait.on_interrupt,
-    )
+    else:
+        stay_to_the_end(session, job.name, wait)
 
 
 # --idempotency-key: a step that is run again, or twice at once, finds the job that its first run made.

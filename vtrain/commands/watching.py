@@ -263,18 +263,24 @@ def interrupt_action(flag: str, *, default: str) -> str:
     return flag or default
 
 
-def stay_to_the_end(
-    session: Session, name: str, *, stream: bool, timeout: float | None, on_interrupt: str
-) -> None:
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """The wish to wait for a job, with its log or without; `timeout` is in seconds, None for no limit."""
+
+    stream: bool = False
+    timeout: float | None
+    on_interrupt: str
+
+
+def stay_to_the_end(session: Session, name: str, wait: Wait) -> None:
     """Follow a job to its end, print it, and let its state decide the exit code."""
     order = Stay(
         console=session.console,
         backend=session.jobs,
         name=name,
-        sink=text_sink(session, stderr=True) if stream else None,
-        query=LogQuery(name=name) if stream else None,
-        timeout=timeout,
-        on_interrupt=on_interrupt,
+        sink=text_sink(session, stderr=True) if wait.stream else None,
+        query=LogQuery(name=name) if wait.stream else None,
+        timeout=wait.timeout,
+        on_interrupt=wait.on_interrupt,
         how_to_go_on=partial(how_to_go_on, session),
     )
     job = stay(order)
@@ -309,9 +315,8 @@ def wait(
     """Stay until a job ends."""
     session, name = open_named(common, place, job.text, kind, about_running=True)
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
-    stay_to_the_end(
-        session, name, stream=False, timeout=wait_seconds(waiting.wait_timeout), on_interrupt=on_interrupt
-    )
+    timeout = wait_seconds(waiting.wait_timeout)
+    stay_to_the_end(session, name, Wait(timeout=timeout, on_interrupt=on_interrupt))
 
 
 def _interval(text: str) -> int | None:
