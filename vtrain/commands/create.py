@@ -36,7 +36,8 @@ from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags
 from vtrain.flags.options import KeyFlag, PlaceFlags
 from vtrain.flags.request import JobLine, job_line, with_key_of
 from vtrain.flags.row import given_flags
-from vtrain.messages.names import CUSTOM_JOB, KEY_LABEL, PIPELINE, TUNING_JOB, ResourceKind
+from vtrain.messages.names import KEY_LABEL, PIPELINE, TUNING_JOB, ResourceKind
+from vtrain.messages.resources import collection_of
 from vtrain.messages.rules import check_labels
 from vtrain.messages.states import UNSUCCESSFUL, job_state
 from vtrain.output.colours import name
@@ -60,7 +61,7 @@ def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
         stand_by(SUPERVISE, target.settings.home, target.choice.value)
     request = with_key_of(request, line.spec, target.settings.project)
     draft, packages = draft_job(target, request, line.trainer)
-    create_drafted(target, CUSTOM_JOB, draft, packages, line, given.how, wait)
+    create_drafted(target, draft, packages, line, given.how, wait)
 
 
 def create_tuning_job(given: TuningJobLine, remainder: tuple[str, ...] | None) -> None:
@@ -76,7 +77,7 @@ def create_tuning_job(given: TuningJobLine, remainder: tuple[str, ...] | None) -
     packages = packages_place(target, line.trainer.staging_bucket)
     project, request = target.settings.project, line.request(remainder)
     draft = compose_tuning(given.spec, file, request, project, target.api_has)
-    create_drafted(target, TUNING_JOB, draft, packages, line, given.how, wait)
+    create_drafted(target, draft, packages, line, given.how, wait)
 
 
 def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> None:
@@ -106,7 +107,7 @@ def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> N
         trial, flags = line.request(remainder), tuning_flags(line.spec)
         draft = compose_tuning(flags, file.task, trial, settings.project, target.api_has)
         packages = packages_place(target, line.trainer.staging_bucket)
-    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, given.how, wait)
+    create_drafted(target, as_pipeline(draft, pipeline), packages, line, given.how, wait)
 
 
 def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
@@ -129,13 +130,7 @@ def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
 
 
 def create_drafted(
-    target: Target,
-    kind: ResourceKind,
-    draft: Draft,
-    packages: Place,
-    line: JobLine,
-    how: CreationFlags,
-    wait: Wait | None,
+    target: Target, draft: Draft, packages: Place, line: JobLine, how: CreationFlags, wait: Wait | None
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
     draft, key = with_key(draft, how.once.idempotency_key)
@@ -158,6 +153,7 @@ def create_drafted(
         unknown = {} if session.is_local else prepared.plan.unknown_fields
         session.console.result(sent_document(prepared.plan.job, unknown), "yaml")
         return
+    kind = ResourceKind(collection=collection_of(prepared.plan.job))
     job, new = create_once(
         session,
         kind,

@@ -27,7 +27,7 @@ from vtrain.flags.tuning_config import compose_tuning
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document
 from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.names import AI_PLATFORM_LABEL, CUSTOM_JOB, TUNING_JOB
+from vtrain.messages.names import AI_PLATFORM_LABEL
 from vtrain.messages.resources import spec_of
 from vtrain.properties import property_value
 from vtrain.staging import LocalBuckets
@@ -58,8 +58,7 @@ def submit(given: LegacyLine, remainder: tuple[str, ...] | None) -> None:
     packages = packages_place(target, line.trainer.staging_bucket)
     staged = _stage(target, request, packages, dry_run=dry_run)
     draft = _draft(target, request, translation.job, staged)
-    kind = CUSTOM_JOB if isinstance(translation.job, CustomJob) else TUNING_JOB
-    create_drafted(target, kind, draft, packages, line, given.how, wait)
+    create_drafted(target, draft, packages, line, given.how, wait)
 
 
 def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:
