@@ -17,7 +17,7 @@ import pytest
 
 import vtrain as package
 from vtrain import cli, command_log
-from vtrain.flags.command import CommandInfo, given_groups
+from vtrain.flags.command import CommandInfo, taken_flags
 
 LIST = ("custom-jobs", "list")
 DEMO = ("--display-name=demo", "--worker-pool-spec=machine-type=n1,python-module=m")
@@ -382,7 +382,10 @@ def test_a_signal_while_reading_ends_in_order(number: int) -> None:
 @pytest.mark.parametrize("info", all_commands(), ids=lambda info: info.handler)
 def test_a_command_gives_its_function_the_flags_that_it_takes(info: CommandInfo) -> None:
     function = info.load()
-    assert set(given_groups(info, function).values()) == set(info.flags)
+    taken = taken_flags(info, function)
+    assert set(taken.values()) == set(info.flags)
+    if "given" in taken:
+        assert inspect.signature(function).parameters["given"].annotation == taken["given"].__name__
     assert ("remainder" in inspect.signature(function).parameters) == info.takes_remainder
 
 

@@ -313,7 +313,7 @@ def _usage_error(error: TyperException) -> VtrainError:
 def _os_error(error: OSError) -> VtrainError:
     """The error of a file; a relative path is not the fault where the current folder was removed."""
     if isinstance(error, FileNotFoundError) and not str(error.filename or "").startswith("/"):
-        from vtrain.commands.session import check_current_folder
+        from vtrain.settings import check_current_folder
 
         try:
             check_current_folder()
@@ -327,7 +327,7 @@ def _report(error: VtrainError, invocation: Invocation) -> int:
     from vtrain.output.console import VERBOSITIES, Console
 
     if any(text in error.message + error.hint for text in ("projects/local/", "custom-jobs list")):
-        from vtrain.commands.references import with_shown_names
+        from vtrain.core.references import with_shown_names
 
         error.message, error.hint = with_shown_names(error.message), with_shown_names(error.hint)
     verbosity = invocation.common.get("verbosity", "")

@@ -20,15 +20,18 @@ import msgspec
 from vtrain.backends.pager import log_pages
 from vtrain.core.following import Follow, looks
 from vtrain.core.python_arguments import count, path, seconds, text, text_dict, text_list, texts
+from vtrain.core.target import Reporter, Wish, choose_target
 from vtrain.errors import ConfigError, JobFailedError, NotFoundError, VtrainError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.states import FAILED, has_ended, job_state, short
+from vtrain.output.layout import in_columns
+from vtrain.output.terminal import on_one_line
+from vtrain.properties import use_configuration
 
 if TYPE_CHECKING:
     from vtrain.backends import JobBackend
-    from vtrain.commands.session import Session
     from vtrain.core.compose import JobRequest
-    from vtrain.flags.options import CommonFlags
+    from vtrain.core.target import Session
     from vtrain.messages.resources import Job as AnyJob
     from vtrain.packaging.source import TrainerSource
 
@@ -48,7 +51,7 @@ _NO_MACHINE: Machine = {
 class Job:
     """A job on this machine or on Vertex AI. Its properties tell what was seen last; `refresh` asks again."""
 
-    def __init__(self, session: Session, message: AnyJob) -> None:
+    def __init__(self, session: Session[_Silent], message: AnyJob) -> None:
         """Use `submit` or `get`."""
         self._session = session
         self._of_thread = threading.local()
@@ -206,8 +209,7 @@ def submit(
     else:
         request = _request(given, file, source, image, machine)
     (bucket,) = texts(staging_bucket=staging_bucket)
-    packaging = {"staging_bucket": bucket, "strict": strict}
-    return _create(request, project, _place(backend, region), packaging)
+    return _create(request, _wish(backend, project, region), bucket, strict=strict)
 
 
 def get(name: str, *, backend: str = "", project: str | None = None, region: str = "") -> Job:
@@ -216,12 +218,9 @@ def get(name: str, *, backend: str = "", project: str | None = None, region: str
 
     Raises NotFoundError where there is none, ConfigError for a name that means several.
     """
-    from vtrain.commands.session import open_named
-    from vtrain.flags.options import PlaceFlags
-
-    place = PlaceFlags(**_place(backend, region))
-    session, full = open_named(_silent(project), place, text("name", name))
-    return Job(session, session.jobs.get(full))
+    target = choose_target(_Silent(), _wish(backend, project, region), name=text("name", name))
+    session = target.open()
+    return Job(session, session.jobs.get(session.full_name(target.name)))
 
 
 def follow(job: Job | str) -> Iterator[LogEntry]:
@@ -231,34 +230,46 @@ def follow(job: Job | str) -> Iterator[LogEntry]:
     _raise_unless_succeeded(followed.message)
 
 
-def _create(
-    request: JobRequest, project: str | None, place: dict[str, str], packaging: dict[str, Any]
-) -> Job:
-    """The job on its way. `place` and `packaging` are fields of the flags of these names."""
-    from vtrain.commands.drafting import draft_request, packages_place, prepare_in_session
-    from vtrain.commands.session import find_target
+def _create(request: JobRequest, wish: Wish, bucket: str, *, strict: bool) -> Job:
+    """The job on its way. An empty `bucket` is left to the environment and to pyproject.toml."""
+    from vtrain.core.preparation import (
+        calls_for_image,
+        draft_request,
+        image_order,
+        images_to_run,
+        in_active_python,
+        packages_place,
+    )
     from vtrain.core.secret_variables import check_secrets
-    from vtrain.core.submission import launch
-    from vtrain.flags.job_options import ContainerFlags, TrainerFlags
-    from vtrain.flags.options import PlaceFlags
+    from vtrain.core.submission import launch, prepare
     from vtrain.runtime.supervisor_process import reap
 
     reap()  # those of earlier jobs, whose end nobody has looked at
 
-    flags = TrainerFlags(**packaging)
-    target = find_target(_silent(project), PlaceFlags(**place))
-    packages = msgspec.structs.replace(packages_place(target, flags), warn=logger.warning)
+    target = choose_target(_Silent(), wish)
+    place = msgspec.structs.replace(packages_place(target, bucket), warn=logger.warning)
     draft = draft_request(target, request)
-    session, prepared = prepare_in_session(
-        target, draft, packages, flags, ContainerFlags(), python=sys.executable
-    )
-    secrets = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=flags.strict)
+    baked = calls_for_image(target, draft, place)
+    if not baked:
+        target, place = in_active_python(target, draft, place, python=sys.executable)
+    session = target.open(images_to_run(target, draft, baked=baked))
+    image = image_order(session, draft) if baked else None
+    with draft.blamed():
+        prepared = prepare(draft, session.jobs, place, strict=strict, image=image)
+    secrets = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=strict)
     warnings = prepared.package.warnings if prepared.package is not None else ()
     for warning in filter(None, (secrets, *warnings, *prepared.plan.notices)):
         logger.warning(warning)
     for note in prepared.plan.notes:
         logger.info(note)
-    return Job(session, launch(prepared, session.jobs, packages, logger.info))
+    return Job(session, launch(prepared, session.jobs, place, logger.info))
+
+
+class _Silent(Reporter):
+    """Says nothing: a program sees in the job where that runs."""
+
+    def columns(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        return in_columns([[on_one_line(cell) for cell in row] for row in rows])
 
 
 class _Collector:
@@ -329,19 +340,13 @@ def _check_replica(job: AnyJob, replica: str) -> None:
     )
 
 
-def _silent(project: str | None) -> CommonFlags:
-    """The common flags of a command that prints and asks nothing."""
-    from vtrain.flags.options import CommonFlags
+def _wish(backend: str, project: str | None, region: str) -> Wish:
 
+    backend, region = texts(backend=backend, region=region)
     if project is not None:
         project = text("project", project)
-    return CommonFlags(project=project, quiet=True, verbosity="none", user_output=False)
-
-
-def _place(backend: str, region: str) -> dict[str, str]:
-    """The fields of PlaceFlags."""
-    backend, region = texts(backend=backend, region=region)
-    return {"backend": backend, "region": region}
+    use_configuration("")  # the active one of gcloud, whatever a command line in this process named
+    return Wish(project=project, backend=backend, region=region)
 
 
 def _fields(name: str, labels: dict[str, str], output: str) -> dict[str, Any]:
@@ -415,14 +420,14 @@ def _request(
 
 def _request_of_file(given: dict[str, Any], config: str | None, machine: Machine) -> JobRequest:
     """The job of a file or, without one, the project's own, with what is given laid over it."""
-    from vtrain.flags.job_options import SpecFlags, TrainerFlags
-    from vtrain.flags.project_job import job_line
+    from vtrain.core.compose import JobRequest
+    from vtrain.core.project_job import find_project_job, project_request
     from vtrain.messages.service_documents import laid_over
 
-    spec = SpecFlags(config=config)
-    request = job_line(spec, TrainerFlags()).request(None)
-    if request.config is None and not request.pools and request.source is None:
+    own = find_project_job()
+    if config is None and own is None:
         raise ConfigError("What to run is not given.", hint="Give a trainer, an image or a config.")
+    request = project_request(*own) if config is None and own is not None else JobRequest(config=config)
     if machine != _NO_MACHINE:
         raise ConfigError(f"{', '.join(machine)} go with a trainer or an image, and none is given.")
     laid = {key: value for key, value in given.items() if value}

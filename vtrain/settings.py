@@ -113,6 +113,16 @@ def named_folder(path: Path) -> Path:
     return path.resolve() if path.name == ".." else path
 
 
+def check_current_folder() -> None:
+    """Raise ConfigError if the current folder was removed."""
+    try:
+        os.getcwd()  # noqa: PTH109 - Path.cwd() asks the same
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "The current folder does not exist any more.", hint="Change to one that does: cd FOLDER"
+        ) from error
+
+
 def user_home() -> Path | None:
     """The user's home directory; None for a user without one, as containers and CI runners may have."""
     try:

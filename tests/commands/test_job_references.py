@@ -9,7 +9,7 @@ import pytest
 from stored_jobs import add_job, local_name
 from vertex_service import VertexService
 
-from vtrain.commands.references import short_ids
+from vtrain.core.references import short_ids
 from vtrain.runtime.store import Store
 
 OLDEST, MIDDLE, NEWEST = "6167751115219977808", "6167000000000000001", "9000000000000000009"

@@ -12,17 +12,24 @@ from tuning_jobs import TRIALS, tuning_document
 from vertex_service import VertexService
 
 from vtrain.commands.jobs import newest_jobs, replicas_of
-from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, TUNING_JOB, ResourceKind
-from vtrain.commands.references import find_reference
-from vtrain.flags.options import PlaceFlags
-from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, TRIAL_LABEL
+from vtrain.core.references import find_reference
+from vtrain.messages.names import (
+    ANY_JOB,
+    CUSTOM_JOB,
+    CUSTOM_JOBS,
+    HYPERPARAMETER_TUNING_JOBS,
+    TRAINING_PIPELINES,
+    TRIAL_LABEL,
+    TUNING_JOB,
+    ResourceKind,
+)
 
 PARENT = "projects/demo/locations/us-central1"
 NAME = f"{PARENT}/hyperparameterTuningJobs/2001"
 
 
 def found(word: str, kind: ResourceKind) -> list[str]:
-    return [job.name for job in find_reference(word, kind, PlaceFlags()).jobs or ()]
+    return [job.name for job in find_reference(word, kind, region="").jobs or ()]
 
 
 def test_a_word_means_a_job_of_either_kind_but_no_trial_by_chance(vtrain_home: Path) -> None:

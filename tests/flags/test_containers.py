@@ -17,12 +17,12 @@ from vtrain.flags.containers import (
     container_flags,
     platform_name,
     read_host,
+    read_mount,
     read_ulimit,
     replica_options,
 )
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
-from vtrain.flags.mounts import read_mount
 from vtrain.sizes import LARGEST
 
 NAME = st.text(string.ascii_letters + string.digits + "-_.", min_size=1, max_size=12)

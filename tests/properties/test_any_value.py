@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from vtrain.core.pools import COUNTS, EXTRA_KEYS, KEYS, check_pools, pool_document
 from vtrain.errors import ConfigError, UsageError, VtrainError
 from vtrain.flags import containers, grammar
+from vtrain.flags.containers import read_mounts
 from vtrain.flags.flags_file import expand_flags_files
 from vtrain.flags.job_options import ContainerFlags
-from vtrain.flags.mounts import read_mounts
 from vtrain.flags.request import parse_pools, split_env
 from vtrain.flags.resource_config import KEYS as RESOURCE_KEYS
 from vtrain.flags.resource_config import (

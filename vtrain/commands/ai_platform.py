@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, PackageFlags, SubmitFlags
+from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, LegacyLine, PackageFlags
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags
 from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    ListFlags,
-    PlaceFlags,
-    PlaintextFlag,
-    StreamFlags,
-    WaitFlags,
-)
+from vtrain.flags.options import CommonFlags, InterruptFlag, ListFlags, PlaceFlags, StreamFlags
 
 COMMANDS = (
     CommandInfo(
@@ -37,20 +26,7 @@ COMMANDS = (
                 "--module-name=trainer.task --package-path=trainer --explain",
             ),
         ),
-        flags=(
-            LegacyJobFlag,
-            PackageFlags,
-            SubmitFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            RuntimeFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(LegacyLine,),
         takes_remainder=True,
     ),
     CommandInfo(

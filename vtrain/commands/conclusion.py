@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtrain.commands.references import command_about, ended_log_command, shown_name
 from vtrain.commands.session import Session
+from vtrain.core.references import command_about, ended_log_command, shown_name
 from vtrain.errors import DamagedError, NotFoundError, VtrainError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial

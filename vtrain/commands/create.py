@@ -1,4 +1,4 @@
-"""The end of every `create`: one job for a key, planned or made, and followed if that is wanted."""
+"""Every `create`: one job for a key, planned or made, and followed if that is wanted."""
 
 from __future__ import annotations
 
@@ -18,132 +18,170 @@ from vtrain.commands.drafting import (
     create_request,
     draft_job,
     launch_prepared,
-    prepare_in_session,
+    open_for,
     show_plan,
+    warn_of_name,
     with_local_flags,
 )
-from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
-from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
-from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
+from vtrain.commands.watching import DETACH, Wait, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft
+from vtrain.core.preparation import image_order, packages_place
+from vtrain.core.references import command_about, find_reference, shown_name
 from vtrain.core.secret_variables import check_secrets
-from vtrain.core.submission import Place
+from vtrain.core.submission import Place, prepare
+from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
-from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import LocalFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
-from vtrain.flags.project_job import JobLine, job_line
-from vtrain.flags.request import with_key_of
-from vtrain.messages.names import KEY_LABEL
+from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags
+from vtrain.flags.options import KeyFlag, PlaceFlags
+from vtrain.flags.request import JobLine, job_line, with_key_of
+from vtrain.flags.row import given_flags
+from vtrain.messages.names import KEY_LABEL, PIPELINE, TUNING_JOB, ResourceKind
+from vtrain.messages.resources import collection_of
 from vtrain.messages.rules import check_labels
 from vtrain.messages.states import UNSUCCESSFUL, job_state
 from vtrain.output.colours import name
 from vtrain.runtime.supervisor_process import stand_by
 
 if TYPE_CHECKING:
+    from vtrain.flags.pipeline_options import PipelineLine
+    from vtrain.flags.tuning_options import StudyFlags, TuningJobLine
     from vtrain.messages.resources import Job
 
 
-def create(
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    run: DryRunFlag,
-    once: KeyFlag,
-    plaintext: PlaintextFlag,
-    interrupt: InterruptFlag,
-    waiting: WaitFlags,
-    container: ContainerFlags,
-    local: LocalFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-) -> None:
+def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
     """Create the custom job that the flags describe; with --dry-run only plan it."""
-    line = job_line(spec, trainer)
-    spec, trainer = line.spec, line.trainer
+    line = job_line(given.spec, given.trainer)
     request = create_request(line, remainder)
-    wait = read_wait(waiting, interrupt)
-    check_key(once)
-    target = with_local_flags(find_target(common, place, region=line.region), local)
-    if isinstance(target.backend, RuntimeBackend) and not run.dry_run:
+    wait = read_wait(given.how)
+    target = find_target(given.common, given.place, region=line.region)
+    target = with_local_flags(target, given.local)
+    if isinstance(target.backend, RuntimeBackend) and not given.how.run.dry_run:
         # Its interpreter starts while this command reads and packages the trainer.
         stand_by(SUPERVISE, target.settings.home, target.choice.value)
-    request = with_key_of(request, spec, target.settings.project)
-    draft, packages = draft_job(target, request, trainer)
-    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
-    create_drafted(target, CUSTOM_JOB, draft, packages, line, flags)
+    request = with_key_of(request, line.spec, target.settings.project)
+    draft, packages = draft_job(target, request, line.trainer)
+    create_drafted(target, draft, packages, line, given.how, wait)
 
 
-class CreateFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags that say how a draft becomes a job: planned only, once for a key, followed to its end."""
+def create_tuning_job(given: TuningJobLine, remainder: tuple[str, ...] | None) -> None:
+    """Create the tuning job that the flags describe; with --dry-run only plan it."""
+    from vtrain.flags.tuning_config import check_given, compose_tuning, names_task, read_tuning_file
 
-    run: DryRunFlag
-    once: KeyFlag
-    plaintext: PlaintextFlag
-    wait: Wait
-    container: ContainerFlags
+    check_given(given.spec)
+    wait = read_wait(given.how)
+    file = read_tuning_file(given.spec)
+    line = job_line(SpecFlags(), given.trainer, is_named=names_task(file))
+    target = find_target(given.common, given.place, kind=TUNING_JOB, region=line.region)
+    target = _with_study(with_local_flags(target, given.local), given.study, given.place)
+    packages = packages_place(target, line.trainer.staging_bucket)
+    project, request = target.settings.project, line.request(remainder)
+    draft = compose_tuning(given.spec, file, request, project, target.api_has)
+    create_drafted(target, draft, packages, line, given.how, wait)
+
+
+def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> None:
+    """Create the training pipeline that the flags describe; with --dry-run only plan it."""
+    from vtrain.flags.pipeline_config import (
+        as_pipeline,
+        read_pipeline_file,
+        tuning_flags,
+        with_dataset,
+        with_model,
+    )
+    from vtrain.flags.tuning_config import compose_tuning, names_task
+
+    wait = read_wait(given.how)
+    file = read_pipeline_file(given.spec.config)
+    is_named = file.task is not None and (names_task(file.task) or not file.is_tuning)
+    line = job_line(given.spec, given.trainer, is_named=is_named)
+    target = find_target(given.common, given.place, kind=PIPELINE, region=line.region)
+    target = _with_study(with_local_flags(target, given.local), given.study, given.place)
+    settings = target.settings
+    pipeline = with_model(file.pipeline, given.model, project=settings.project, location=settings.region)
+    pipeline = with_dataset(pipeline, given.dataset, local=target.backend.is_local)
+    if file.task is None or not file.is_tuning:
+        request = with_key_of(create_request(line, remainder), line.spec, settings.project)
+        draft, packages = draft_job(target, request, line.trainer, file.task)
+    else:
+        trial, flags = line.request(remainder), tuning_flags(line.spec)
+        draft = compose_tuning(flags, file.task, trial, settings.project, target.api_has)
+        packages = packages_place(target, line.trainer.staging_bucket)
+    create_drafted(target, as_pipeline(draft, pipeline), packages, line, given.how, wait)
+
+
+def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
+    """The target with what the flags say of the study. Raises UsageError, ConfigError for a service.
+
+    The job to continue from may be named as in any other command.
+    """
+    from vtrain.flags.tuning_options import study_options
+
+    options = study_options(study)
+    for sentence in target.backend.ignored_flags(given_flags(study)):
+        target.console.warn(sentence)
+    if options.continue_from:
+        reference = find_reference(options.continue_from, TUNING_JOB, place.region)
+        name = reference.meant_on(target.backend, TUNING_JOB, target.console.columns)
+        settings = target.settings
+        name = full_name(name, TUNING_JOB, project=settings.project, location=settings.region)
+        options = msgspec.structs.replace(options, continue_from=name)
+    return msgspec.structs.replace(target, settings=msgspec.structs.replace(target.settings, study=options))
 
 
 def create_drafted(
-    target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, flags: CreateFlags
+    target: Target, draft: Draft, packages: Place, line: JobLine, how: CreationFlags, wait: Wait | None
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
-    draft, key = with_key(draft, flags.once.idempotency_key)
-    session, prepared = prepare_in_session(
-        target, draft, packages, line.trainer, flags.container, origin=line.origin
-    )
+    draft, key = with_key(draft, how.once.idempotency_key)
+    session, packages, baked = open_for(target, draft, packages, line, how.container)
+    if not baked:
+        warn_of_name(session, draft)
+    image = image_order(session, draft) if baked else None
+    with draft.blamed():
+        prepared = prepare(draft, session.jobs, packages, strict=line.trainer.strict, image=image)
     warning = check_secrets(
         prepared.plan.job,
         local=session.is_local,
-        allowed=flags.plaintext.allow_plaintext_secrets,
+        allowed=how.plaintext.allow_plaintext_secrets,
         strict=line.trainer.strict,
     )
     if warning:
         session.console.warn(warning)
-    show_plan(session, prepared, dry_run=flags.run.dry_run)
-    if flags.run.dry_run:
+    show_plan(session, prepared, dry_run=how.run.dry_run)
+    if how.run.dry_run:
         unknown = {} if session.is_local else prepared.plan.unknown_fields
         session.console.result(sent_document(prepared.plan.job, unknown), "yaml")
         return
+    kind = ResourceKind(collection=collection_of(prepared.plan.job))
     job, new = create_once(
         session,
         kind,
         key,
         lambda: launch_prepared(session, prepared, packages),
-        reuse_failed=flags.once.reuse_failed,
+        reuse_failed=how.once.reuse_failed,
     )
-    show_created(session, kind, job, flags.wait, new=new)
+    show_created(session, kind, job, wait, new=new)
 
 
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """The wish to wait for a new job, with its log or without; `timeout` is in seconds, None for no limit."""
+def read_wait(how: CreationFlags) -> Wait | None:
+    """How to wait for the new job, if at all; the key is checked, too.
 
-    stays: bool
-    stream: bool
-    timeout: float | None
-    on_interrupt: str
-
-
-def read_wait(waiting: WaitFlags, interrupt: InterruptFlag) -> Wait:
-    """Read the flags. Raises UsageError for a time to wait without --wait or --stream-logs."""
-    on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
+    Raises UsageError for a time to wait without --wait or --stream-logs, and as `check_key` does.
+    """
+    waiting = how.waiting
+    on_interrupt = interrupt_action(how.interrupt.on_interrupt, default=DETACH)
     timeout = wait_seconds(waiting.wait_timeout)
     stays = waiting.stream_logs or waiting.wait
     if timeout is not None and not stays:
         raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
-    return Wait(stays=stays, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt)
+    check_key(how.once)
+    return Wait(stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt) if stays else None
 
 
-def show_created(session: Session, kind: ResourceKind, job: Job, wait: Wait, *, new: bool = True) -> None:
+def show_created(
+    session: Session, kind: ResourceKind, job: Job, wait: Wait | None, *, new: bool = True
+) -> None:
     """Say that the job is there, and print it: at once, or at its end, which then decides the exit code.
 
     A job that is not `new` was made by an earlier run with the same idempotency key.
@@ -152,16 +190,10 @@ def show_created(session: Session, kind: ResourceKind, job: Job, wait: Wait, *, 
     done = "is submitted successfully" if new else "was submitted with this key before, and is taken as it is"
     session.console.status(f"{kind.noun} [", name(shown_name(job.name)), f"] {done}.")
     session.console.progress(f"\n$ {command_about(job.name, 'describe')}\n{log_command}\n")
-    if not wait.stays:
+    if wait is None:
         session.console.result(resource_document(job))
-        return
-    stay_to_the_end(
-        session,
-        job.name,
-        stream=wait.stream,
-        timeout=wait.timeout,
-        on_interrupt=wait.on_interrupt,
-    )
+    else:
+        stay_to_the_end(session, job.name, wait)
 
 
 # --idempotency-key: a step that is run again, or twice at once, finds the job that its first run made.

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, Words, job_commands
+from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import InteractiveFlag, LocalFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    JobNameFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    ReplicaFlags,
-    WaitFlags,
-)
+from vtrain.flags.job_options import CustomJobLine, EnvironmentLine, LocalRunLine
+from vtrain.flags.options import JobNameFlag
+from vtrain.messages.names import ANY_JOB, CUSTOM_JOB
 
 COMMANDS = (
     CommandInfo(
@@ -35,19 +25,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name",),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            LocalFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(CustomJobLine,),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -64,18 +42,7 @@ COMMANDS = (
                 "--local-package-path=. --python-module=trainer.task",
             ),
         ),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            DryRunFlag,
-            InterruptFlag,
-            InteractiveFlag,
-            GpuFlags,
-            ContainerFlags,
-            LocalFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(LocalRunLine,),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -91,14 +58,7 @@ COMMANDS = (
             ),
             ("Print the command of a script", "vtrain custom-jobs environment --script=train.py"),
         ),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            ReplicaFlags,
-            ContainerFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(EnvironmentLine,),
         takes_remainder=True,
     ),
     *job_commands(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -10,14 +9,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan
-from vtrain.backends.image_order import ImageOrder, ImageWish
-from vtrain.backends.interface import CREDENTIALS_FLAG, RuntimeBackend, TrainerForm
-from vtrain.commands.session import Session, Target, check_current_folder
-from vtrain.core.compose import Draft, JobRequest, compose
+from vtrain.backends.interface import CREDENTIALS_FLAG
+from vtrain.commands.session import Session, Target
+from vtrain.core.compose import Draft, JobRequest
 from vtrain.core.config_file import ConfigFile
-from vtrain.core.secret_variables import with_callers_values
-from vtrain.core.submission import Place, Prepared, launch, prepare, would_make
-from vtrain.errors import ConfigError, UsageError
+from vtrain.core.preparation import (
+    calls_for_image,
+    draft_request,
+    images_to_run,
+    in_active_python,
+    packages_place,
+)
+from vtrain.core.submission import Place, Prepared, launch, would_make
+from vtrain.errors import UsageError
 from vtrain.flags.containers import container_flags, replica_options
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local_options import (
@@ -35,24 +39,18 @@ from vtrain.flags.local_options import (
     python_request,
     simulated_preemption,
 )
-from vtrain.flags.project_job import JobLine
+from vtrain.flags.request import JobLine
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
 from vtrain.output.colours import dim
 from vtrain.output.console import Console
-from vtrain.packaging.sdist_plan import declares_nothing
-from vtrain.packaging.source import interpreter_of
-from vtrain.runtime.debugging import REQUIREMENT
 from vtrain.runtime.notices import declaration, notes_on, without_consequence
-from vtrain.settings import find_staging_bucket
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MAX_WARNINGS = 10
-OLDEST_TRAINER_PYTHON = (3, 7)
-"""The oldest Python that runs the start of a script's package."""
 POOL_KEY = "--worker-pool-spec: output-image-uri"
 _JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
 """A flag with its value, and then another flag; a value may itself be flags."""
@@ -81,28 +79,11 @@ def draft_job(
 
     `config` is the file of `--config`, where it was read already.
     """
-    place = packages_place(target, trainer)
+    place = packages_place(target, trainer.staging_bucket)
     draft = draft_request(target, request, config)
     if "displayName" not in draft.document:
         raise UsageError(NO_NAME)
     return draft, place
-
-
-def draft_request(target: Target, request: JobRequest, config: ConfigFile | None = None) -> Draft:
-    """The draft of a request, with the caller's values for `--env NAME`, and with debugpy if it is wanted."""
-    request = with_callers_values(request, local=target.backend.is_local)
-    draft = compose(
-        request, executor_required=not target.backend.is_local, api_has=target.api_has, config=config
-    )
-    if target.settings.debugger is None or draft.source is None:
-        return draft
-    script = draft.source.script
-    if script and interpreter_of(draft.source.folder / script, script):
-        raise ConfigError(f"{DEBUGPY_FLAG} is for Python, and {script} is not a Python script.")
-    requirements = (*draft.source.requirements, REQUIREMENT)
-    return msgspec.structs.replace(
-        draft, source=msgspec.structs.replace(draft.source, requirements=requirements)
-    )
 
 
 def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
@@ -132,130 +113,40 @@ def _python_flags(settings: BackendSettings) -> list[str]:
     return [PYTHON_FLAG] * bool(settings.python) + [ENVIRONMENT_FLAG] * bool(settings.environment)
 
 
-def in_active_python(target: Target, draft: Draft, packages: Place, python: str = "") -> tuple[Target, Place]:
-    """A trainer that declares nothing runs in the active Python, as `python train.py` would.
-
-    It names no image, requirement or project, and no flag says where it runs. Without an active Python that
-    runs packages of vtrain's, and for --debugpy has debugpy, it gets an environment, as any other trainer.
-    `python` is the active one, where that is known. Raises PackagingError for a project that cannot be read.
-    """
-    settings, source = target.settings, draft.source
-    is_package = isinstance(target.backend, RuntimeBackend) and (
-        target.backend.trainer_form is TrainerForm.PACKAGE
-    )
-    if not is_package or settings.python or settings.environment or draft.executor_image_uri:
-        return target, packages
-    if source is None or not declares_nothing(source, beside=(REQUIREMENT,) if settings.debugger else ()):
-        return target, packages
-    from vtrain.runtime.environments.active_python import active_python, version_of, view_of
-    from vtrain.runtime.environments.interpreters import base_interpreter
-
-    try:
-        python = python or active_python(os.environ)
-        is_usable = version_of(python) >= OLDEST_TRAINER_PYTHON
-        if not is_usable or (settings.debugger and view_of(python, (REQUIREMENT,)).missing):
-            return target, packages
-    except ConfigError as error:
-        target.console.warn(f"{error.message} The trainer gets an environment.")
-        return target, packages
-    origin = f"{target.choice.origin}; in your active Python"
-    is_other = os.path.realpath(python) != os.path.realpath(base_interpreter().path)
-    return (
-        msgspec.structs.replace(
-            target,
-            choice=msgspec.structs.replace(target.choice, origin=origin),
-            settings=msgspec.structs.replace(settings, active_python=python),
-        ),
-        msgspec.structs.replace(packages, checks_imports=False, other_python=is_other),
-    )
-
-
 def open_for(
-    target: Target, draft: Draft, container: ContainerFlags, gpu: GpuFlags | None = None, *, baked: bool
-) -> Session:
-    """The session in which the draft's job is started. Warns of flags that have no effect in it.
-
-    `baked` says that the trainer becomes an image, which only containers run.
-    """
-    options = replica_options(container, gpu)
-    images = draft.images
-    if baked:
-        images = msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
-    python_flags = _python_flags(target.settings)
-    if python_flags and not baked:  # an image that is only named does not call for a container then
-        images = msgspec.structs.replace(images, executors=())
-    session = target.open(images, options)
-    credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
-    given = (*container_flags(container, gpu), *credentials, *python_flags)
-    for sentence in session.backend.ignored_flags(given, builds_image=baked):
-        session.console.warn(sentence)
-    return session
-
-
-def prepare_in_session(
     target: Target,
     draft: Draft,
     packages: Place,
-    trainer: TrainerFlags,
+    line: JobLine,
     container: ContainerFlags,
-    *,
-    origin: str = "",
-    python: str = "",
-) -> tuple[Session, Prepared]:
-    """The session in which a job is created, and its plan. `origin` says whose job it is.
+    gpu: GpuFlags | None = None,
+) -> tuple[Session, Place, bool]:
+    """The session in which the draft's job is started, its packages' place, and whether it becomes an image.
 
-    `python` is the active Python, where that is known.
+    Says whose job it is, and warns of flags that have no effect. Raises UsageError for flags that contradict
+    each other.
     """
-    baked = becomes_image(target, draft, packages, trainer, container)
+    form = line.trainer.package_format
+    if container.bake and form == "sdist":
+        raise UsageError("--bake makes an image, and --package-format=sdist does not.")
+    baked = container.bake or form == "image" or (form == "auto" and calls_for_image(target, draft, packages))
     if not baked:
-        target, packages = in_active_python(target, draft, packages, python)
-    session = open_for(target, draft, container, baked=baked)
-    session.tell_origin(origin)
-    if not baked:
-        warn_of_name(session, draft)
-    image = image_order(session, draft) if baked else None
-    with draft.blamed():
-        return session, prepare(draft, session.jobs, packages, strict=trainer.strict, image=image)
+        target, packages = in_active_python(target, draft, packages)
+    options = replica_options(container, gpu)
+    session = target.open(images_to_run(target, draft, baked=baked), options)
+    credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
+    given = (*container_flags(container, gpu), *credentials, *_python_flags(target.settings))
+    for sentence in session.backend.ignored_flags(given, builds_image=baked):
+        session.console.warn(sentence)
+    if line.origin:
+        session.console.progress(line.origin)
+    return session, packages, baked
 
 
 def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
     """Say that a name for an image has no effect where none is made."""
     if draft.output_image_uri:
         session.console.warn(f"{flag} has no effect: no image is made of the trainer. --bake makes one.")
-
-
-def image_order(session: Session, draft: Draft) -> ImageOrder:
-    """The order for the trainer's image: for the engine here, or published for a service.
-
-    Raises UsageError where there is nothing to make one of, and as the backend refuses it.
-    """
-    if draft.source is None:
-        raise UsageError("There is no trainer to make an image of.", hint="Give --local-package-path=DIR.")
-    options = session.settings.options
-    wish = ImageWish(
-        name=draft.output_image_uri,
-        platform=options.platform,
-        pull=options.pull,
-        project=session.settings.project,
-        display_name=draft.document.get("displayName", ""),
-    )
-    return session.backend.image_order(wish)
-
-
-def becomes_image(
-    target: Target, draft: Draft, place: Place, trainer: TrainerFlags, container: ContainerFlags
-) -> bool:
-    """Whether the trainer becomes an image: where that is asked for, or the backend runs images.
-
-    A staging bucket decides for a Python package. Raises UsageError for flags that contradict each other.
-    """
-    if container.bake and trainer.package_format == "sdist":
-        raise UsageError("--bake makes an image, and --package-format=sdist does not.")
-    if container.bake or trainer.package_format != "auto":
-        return container.bake or trainer.package_format == "image"
-    if draft.source is None or target.backend.trainer_form is TrainerForm.PACKAGE:
-        return False
-    return target.backend.trainer_form is TrainerForm.LOCAL_IMAGE or not place.staging_bucket
 
 
 def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:
@@ -266,21 +157,6 @@ def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:
 
     with live_progress(session.console) as tell:
         return launch(prepared, session.jobs, place, tell)
-
-
-def packages_place(target: Target, trainer: TrainerFlags) -> Place:
-    """The place where packages are made and staged. Raises ConfigError in a folder that was removed."""
-    check_current_folder()
-    return Place(
-        home=target.settings.home,
-        buckets=target.backend.buckets(target.settings),
-        staging_bucket=find_staging_bucket(trainer.staging_bucket),
-        show=target.console.show_state,
-        warn=target.console.warn,
-        checks_imports=not target.settings.active_python,
-        other_python=bool(target.settings.python or target.settings.active_python),
-        is_service=not target.backend.is_local,
-    )
 
 
 def warn_all(console: Console, warnings: Sequence[str]) -> None:

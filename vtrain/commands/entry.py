@@ -7,22 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.commands.session import check_current_folder
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.job_options import ContainerFlags, EntryFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import InteractiveFlag, LocalFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
+from vtrain.flags.job_options import EntryFlags, RunLine, SubmitLine, TrainerFlags
 from vtrain.messages.nearest import nearest
 from vtrain.messages.rules import MAX_DISPLAY_NAME
-from vtrain.settings import named_folder, user_path
+from vtrain.settings import check_current_folder, named_folder, user_path
 from vtrain.special_files import why_special
 
 SCRIPTS = ("train.py", "main.py", "task.py")
@@ -34,86 +23,31 @@ DEBUG_PORT = "5678"
 _NAME_ONE = "Name a script or the folder of a trainer."
 
 
-def run(
-    entry: EntryFlags,
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    run: DryRunFlag,
-    interrupt: InterruptFlag,
-    typing: InteractiveFlag,
-    gpu: GpuFlags,
-    container: ContainerFlags,
-    local: LocalFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-    *,
-    command: str = "run",
-) -> None:
+def run(given: RunLine, remainder: tuple[str, ...] | None, *, command: str = "run") -> None:
     """`local-run` of the entry, by the name of the `command` that was typed."""
     from vtrain.commands.local_run import local_run  # either of the two is needed, and takes long to import
 
-    trainer = with_entry(entry, trainer, f"vtrain {command}")
-    flags = (spec, trainer, run, interrupt, typing, gpu, container, local, place, common)
-    local_run(*flags, remainder, command=command)
+    trainer = with_entry(given.entry, given.job.trainer, f"vtrain {command}")
+    local_run(msgspec.structs.replace(given.job, trainer=trainer), remainder, command=command)
 
 
-def debug(
-    entry: EntryFlags,
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    plan: DryRunFlag,
-    interrupt: InterruptFlag,
-    typing: InteractiveFlag,
-    gpu: GpuFlags,
-    container: ContainerFlags,
-    local: LocalFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-) -> None:
+def debug(given: RunLine, remainder: tuple[str, ...] | None) -> None:
     """`run` under a debugger, at the usual port unless `--debugpy` names another."""
-    local = msgspec.structs.replace(local, debugpy=local.debugpy or DEBUG_PORT)
-    flags = (entry, spec, trainer, plan, interrupt, typing, gpu, container, local, place, common)
-    run(*flags, remainder, command="debug")
+    local = msgspec.structs.replace(given.job.local, debugpy=given.job.local.debugpy or DEBUG_PORT)
+    job = msgspec.structs.replace(given.job, local=local)
+    run(msgspec.structs.replace(given, job=job), remainder, command="debug")
 
 
-def submit(
-    entry: EntryFlags,
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    run: DryRunFlag,
-    once: KeyFlag,
-    plaintext: PlaintextFlag,
-    interrupt: InterruptFlag,
-    waiting: WaitFlags,
-    container: ContainerFlags,
-    local: LocalFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-) -> None:
+def submit(given: SubmitLine, remainder: tuple[str, ...] | None) -> None:
     """`create` of the entry, by the name of its script or folder."""
     from vtrain.commands.create import create
 
-    trainer = with_entry(entry, trainer, "vtrain submit")
+    entry, spec = given.entry, given.job.spec
+    trainer = with_entry(entry, given.job.trainer, "vtrain submit")
     if spec.display_name is None and (entry.entry or entry.module):
         name = Path(trainer.script).stem or named_folder(user_path(trainer.local_package_path or ".")).name
         spec = msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
-    create(
-        spec,
-        trainer,
-        run,
-        once,
-        plaintext,
-        interrupt,
-        waiting,
-        container,
-        local,
-        place,
-        common,
-        remainder,
-    )
+    create(msgspec.structs.replace(given.job, spec=spec, trainer=trainer), remainder)
 
 
 def with_entry(

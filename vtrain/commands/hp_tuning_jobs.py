@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import TUNING_JOB, Words, job_commands
+from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags, TrainerFlags
-from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    ListFlags,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
-from vtrain.flags.tuning_options import BestFlag, ReportFlags, StudyFlags, TuningFlags, TuningJobFlag
+from vtrain.flags.options import CommonFlags, ListFlags, PlaceFlags
+from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuningJobFlag, TuningJobLine
+from vtrain.messages.names import TUNING_JOB
 
 COMMANDS = (
     CommandInfo(
         name="create",
-        handler="vtrain.commands.create_tuning_job:create",
+        handler="vtrain.commands.create:create_tuning_job",
         summary="Create a hyperparameter tuning job. With --stream-logs or --wait, stay until it ends.",
         examples=(
             (
@@ -40,20 +30,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name", "--config"),
-        flags=(
-            TuningFlags,
-            TrainerFlags,
-            StudyFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            RuntimeFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(TuningJobLine,),
         takes_remainder=True,
     ),
     *job_commands(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from vtrain.atomic import publishing_file
-from vtrain.commands.session import answer_to, check_current_folder, open_console
+from vtrain.commands.session import answer_to, open_console
 from vtrain.errors import ConfigError, StorageError
 from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags
 from vtrain.output.console import Console
@@ -17,6 +17,7 @@ from vtrain.packaging.candidates import TrainerCandidate, find_candidates, named
 from vtrain.packaging.prebuilt import HOST, newest_image
 from vtrain.properties import property_flag
 from vtrain.pyproject import ProjectJob, nearest_pyproject, parse_pyproject, read_pyproject
+from vtrain.settings import check_current_folder
 from vtrain.special_files import why_special
 
 FILE = "pyproject.toml"

@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
-from vtrain.commands.references import command_about, ended_log_command, shown_name
 from vtrain.commands.session import Session, open_named
+from vtrain.core.references import command_about, ended_log_command, shown_name
 from vtrain.errors import (
     CommandError,
     ConfigError,

@@ -17,20 +17,27 @@ import msgspec
 
 from vtrain.backends import HoldingBackend, Holdings, Query
 from vtrain.backends.pager import all_jobs
-from vtrain.commands.kinds import ANY_JOB, JOB_KINDS, KINDS, MODEL, ResourceKind, noun_of
-from vtrain.commands.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
 from vtrain.commands.session import (
     Session,
-    is_configured_elsewhere,
     open_console,
     open_named,
     open_session,
     resource_document,
+    wish_of,
 )
+from vtrain.core.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
 from vtrain.errors import NotFoundError, StorageError, VtrainError, WaitTimeoutError
 from vtrain.flags.grammar import count_or_unlimited
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
-from vtrain.messages.names import PIPELINE_LABEL, TRIAL_LABEL
+from vtrain.messages.names import (
+    ANY_JOB,
+    JOB_KINDS,
+    MODEL,
+    PIPELINE_LABEL,
+    TRIAL_LABEL,
+    ResourceKind,
+    kind_of,
+)
 from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
 from vtrain.output.terminal import visible
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
+LIST_TABLE = (
+    "table(name.basename():label=ID, displayName:label=NAME, state:label=STATE, createTime:label=CREATED)"
+)
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
 MOST_ASKED_ABOUT = 5
@@ -65,7 +75,7 @@ def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kin
 
 def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKind) -> None:
     """Say how to see the jobs that a project hides: first, as a terminal may be asked for a region next."""
-    count = len(jobs_here(*kind.collections)) if is_configured_elsewhere(common, place) else 0
+    count = len(jobs_here(*kind.collections)) if wish_of(common, place).is_configured_elsewhere else 0
     if count:
         what = "1 job is" if count == 1 else f"{count} jobs are"
         open_console(common).progress(f"{what} on this machine: {list_command(kind.group)} --backend=local")
@@ -125,11 +135,11 @@ def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
     session, name = open_named(common, place, job.text, kind, about_running=True)
     state = session.jobs.get(name).state if session.is_local else ""
     if has_ended(state):
-        noun = noun_of(name)
+        noun = kind_of(name).noun
         session.console.status(f"{noun} [{shown_name(name)}] has ended already: {short(state)}.")
     else:
         session.jobs.cancel(name)
-        session.console.status(f"Request to cancel {noun_of(name)} [{shown_name(name)}] has been sent.")
+        session.console.status(f"Request to cancel {kind_of(name).noun} [{shown_name(name)}] has been sent.")
         session.console.progress(f"\n$ {command_about(name, 'wait')}\n")
     session.console.result({})
 
@@ -140,7 +150,7 @@ def delete(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
     held = session.jobs.holdings(name) if isinstance(session.jobs, HoldingBackend) else None
     shown = shown_name(name)
     session.jobs.delete(name)
-    session.console.status(f"Deleted {noun_of(name)} [{shown}].")
+    session.console.status(f"Deleted {kind_of(name).noun} [{shown}].")
     if held is not None:
         _say_what_went(session.console, held)
 
@@ -183,7 +193,7 @@ def show_resources(
 
     is_terminal = sys.stdout.isatty()
     draw = partial(_job_table, session) if is_terminal and kind in (ANY_JOB, *JOB_KINDS) else None
-    default = kind.list_table if is_terminal else "yaml"
+    default = LIST_TABLE if is_terminal else "yaml"
     show_list(session.console, listing, documents, default=default, uri_of=session.uri_of, draw=draw)
 
 
@@ -225,7 +235,8 @@ def newest_jobs(
     """
     found: list[Job] = []
     with suppress(VtrainError, OSError), _at_most(PATIENCE):
-        for kind in map(KINDS.__getitem__, collections):
+        for collection in collections:
+            kind = ResourceKind(collection=collection)
             session = open_session(*_flags(given), kind=kind)
             query = msgspec.structs.replace(query_all(session, kind), page_size=MAX_JOBS)
             found += session.jobs.list(query).jobs

@@ -8,12 +8,11 @@ from operator import attrgetter
 import msgspec
 
 from vtrain.commands import jobs, watching
-from vtrain.commands.kinds import ANY_JOB
 from vtrain.commands.session import open_session
 from vtrain.errors import NotFoundError
 from vtrain.flags.ai_platform_options import LegacyJobFlag
 from vtrain.flags.options import CommonFlags, JobNameFlag, ListFlags, PlaceFlags, StreamFlags
-from vtrain.messages.names import AI_PLATFORM_LABEL, parse_name
+from vtrain.messages.names import AI_PLATFORM_LABEL, ANY_JOB, parse_name
 
 _OLD_NAME = re.compile(r"projects/[^/]+/jobs/([^/]+)")
 

@@ -19,30 +19,25 @@ from vtrain.commands.create import with_key
 from vtrain.commands.drafting import (
     POOL_KEY,
     PROJECT_HINT,
-    becomes_image,
-    draft_request,
-    image_order,
-    in_active_python,
     launch_prepared,
     open_for,
-    packages_place,
     show_plan,
     warn_of_name,
     with_local_flags,
 )
 from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
-from vtrain.commands.session import LOCAL_RUN, Session, Target, find_target, resource_document
+from vtrain.commands.session import Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
 from vtrain.core.compose import Draft, JobRequest, make_source
+from vtrain.core.preparation import draft_request, image_order, packages_place
 from vtrain.core.secret_variables import check_secrets
 from vtrain.core.submission import prepare
+from vtrain.core.target import LOCAL_RUN
 from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
-from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import InteractiveFlag, LocalFlags
-from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
-from vtrain.flags.project_job import job_line
-from vtrain.flags.request import with_key_of
+from vtrain.flags.job_options import GpuFlags, LocalRunLine, SpecFlags, TrainerFlags
+from vtrain.flags.local_options import InteractiveFlag
+from vtrain.flags.request import job_line, with_key_of
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
@@ -55,40 +50,23 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
-def local_run(
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    run: DryRunFlag,
-    interrupt: InterruptFlag,
-    typing: InteractiveFlag,
-    gpu: GpuFlags,
-    container: ContainerFlags,
-    local: LocalFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-    *,
-    command: str = LOCAL_RUN,
-) -> None:
+def local_run(given: LocalRunLine, remainder: tuple[str, ...] | None, *, command: str = LOCAL_RUN) -> None:
     """The path of `create` on a local backend, to its end; by the name of the `command` that was typed."""
+    gpu, dry_run = given.gpu, given.run.dry_run
     with _around_the_trainer(ConfigError, PackagingError):
-        target = with_local_flags(find_target(common, place, local_only=command), local)
-        target = _with_terminal(target, typing)
-        if not run.dry_run:  # its interpreter starts while this command reads and packages the trainer
+        target = find_target(given.common, given.place, local_only=command)
+        target = _with_terminal(with_local_flags(target, given.local), given.typing)
+        if not dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(SUPERVISE, target.settings.home, target.choice.value)
-        on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
-        line = job_line(spec, trainer)
-        spec, trainer = line.spec, _with_folder(line.trainer, line.spec)
+        on_interrupt = interrupt_action(given.interrupt.on_interrupt, default=CANCEL)
+        line = job_line(given.spec, given.trainer)
+        trainer = _with_folder(line.trainer, line.spec)
         line = msgspec.structs.replace(line, trainer=trainer)
-        packages = packages_place(target, trainer)
-        request = with_key_of(line.request(remainder), spec, target.settings.project)
+        packages = packages_place(target, trainer.staging_bucket)
+        request = with_key_of(line.request(remainder), line.spec, target.settings.project)
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         draft, _ = with_key(draft, None, always_new=True)
-        baked = becomes_image(target, draft, packages, trainer, container)
-        if not baked:
-            target, packages = in_active_python(target, draft, packages)
-        session = open_for(target, draft, container, gpu, baked=baked)
-        session.tell_origin(line.origin)
+        session, packages, baked = open_for(target, draft, packages, line, given.container, gpu)
         baked = baked or _is_named(session, draft, trainer, gpu)
         if not baked:
             warn_of_name(session, draft, "--output-image-uri" if gpu.output_image_uri else POOL_KEY)
@@ -96,11 +74,11 @@ def local_run(
         with draft.blamed():
             prepared = prepare(draft, session.jobs, packages, strict=trainer.strict, image=image)
         check_secrets(prepared.plan.job, local=True, allowed=False)
-        _check_typing(session, prepared.plan.job, typing)
+        _check_typing(session, prepared.plan.job, given.typing)
     if gpu.docker_run_options:
         session.console.warn("--docker-run-options has no effect, as in gcloud; --mount, --user, … have.")
-    show_plan(session, prepared, dry_run=run.dry_run)
-    if run.dry_run:
+    show_plan(session, prepared, dry_run=dry_run)
+    if dry_run:
         session.console.result(resource_document(prepared.plan.job), "yaml")
         return
     with _around_the_trainer():

@@ -11,7 +11,7 @@ from vtrain.errors import UsageError
 from vtrain.flags.ai_platform_job import package_source
 from vtrain.flags.ai_platform_options import ClusterFlags, PackageFlags
 from vtrain.flags.grammar import join_items, whole_number
-from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
+from vtrain.flags.job_options import ContainerFlags, GpuFlags, LocalRunLine, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag, LocalFlags, RuntimeFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
 
@@ -49,20 +49,19 @@ def train(
     trainer = TrainerFlags()
     if not pools:
         trainer = TrainerFlags(local_package_path=folder, python_module=package.module_name)
-    local_run(
-        SpecFlags(worker_pool_spec=pools, env=env),
-        trainer,
-        DryRunFlag(),
-        interrupt,
-        InteractiveFlag(),
-        GpuFlags(),
-        ContainerFlags(),
-        LocalFlags(**{field: getattr(local, field) for field in local.__struct_fields__}),
-        place,
-        common,
-        args,
-        command="local train",
+    given = LocalRunLine(
+        spec=SpecFlags(worker_pool_spec=pools, env=env),
+        trainer=trainer,
+        run=DryRunFlag(),
+        interrupt=interrupt,
+        typing=InteractiveFlag(),
+        gpu=GpuFlags(),
+        container=ContainerFlags(),
+        local=LocalFlags(**{field: getattr(local, field) for field in local.__struct_fields__}),
+        place=place,
+        common=common,
     )
+    local_run(given, args, command="local train")
 
 
 def _with_users_folder(args: tuple[str, ...], folder: Path) -> Iterator[str]:

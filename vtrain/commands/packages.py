@@ -8,7 +8,7 @@ from vtrain.backends.interface import checked_access
 from vtrain.backends.registry import find_backend
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.entry import with_entry
-from vtrain.commands.session import check_current_folder, open_console, service_access
+from vtrain.commands.session import open_console, service_access
 from vtrain.containers.image_names import PUBLISHED_PLATFORM, check_tag_name, read_image_name
 from vtrain.core.submission import (
     MadeImage,
@@ -27,7 +27,7 @@ from vtrain.flags.request import check_format, trainer_source
 from vtrain.output.console import Console
 from vtrain.output.live_progress import live_progress
 from vtrain.packaging.source import TrainerSource
-from vtrain.settings import choose_backend, find_project, home_folder, user_path
+from vtrain.settings import check_current_folder, choose_backend, find_project, home_folder, user_path
 from vtrain.staging import Buckets, LocalBuckets, file_uri, split_uri
 
 IMAGE = "vtrain package image"

@@ -14,28 +14,28 @@ from vtrain.backends import Query
 from vtrain.backends.model_interface import ModelRegistryBackend
 from vtrain.backends.pager import pages
 from vtrain.commands.jobs import query_all
-from vtrain.commands.kinds import MODEL
 from vtrain.commands.selection import show_list
 from vtrain.commands.session import (
     Session,
     Target,
     find_target,
-    full_name,
     open_session,
     resource_document,
     sent_document,
 )
+from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, ServiceError, UsageError
 from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import ModelCopyFlags, ModelNameFlag, ModelVersionFlag, UploadFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages.model import ModelPage, ModelTarget
-from vtrain.messages.names import parse_name
+from vtrain.messages.names import MODEL, parse_name
 from vtrain.messages.structs import Operation
 from vtrain.retry import wait_until
 from vtrain.settings import find_region, user_path
 from vtrain.staging import file_uri
 
+LIST_TABLE = "table(name.basename():label=MODEL_ID, displayName)"
 VERSION_TABLE = "table(name.basename():label=MODEL_ID, versionId, displayName)"
 OPERATION_SECONDS = 1800.0
 """The time that gcloud waits for an upload or a copy."""
@@ -82,7 +82,7 @@ def copy(spec: ModelCopyFlags, place: PlaceFlags, common: CommonFlags) -> None:
 def list_models(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """List models, each by its default version."""
     session = open_session(common, place, kind=MODEL)
-    _show(session, listing, session.models.list_models, query_all(session, MODEL), MODEL.list_table)
+    _show(session, listing, session.models.list_models, query_all(session, MODEL), LIST_TABLE)
 
 
 def list_version(model: ModelNameFlag, listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from vtrain.backends import RepeatableBackend
 from vtrain.command_log import masked_line
-from vtrain.commands.kinds import ANY_JOB
 from vtrain.commands.session import open_named
 from vtrain.errors import (
     ConfigError,
@@ -22,6 +21,7 @@ from vtrain.errors import (
     UnavailableError,
 )
 from vtrain.flags.options import CommonFlags, JobFlag, PlaceFlags, WatchFlag
+from vtrain.messages.names import ANY_JOB
 from vtrain.output.console import Console
 from vtrain.packaging.tree import belonging_files
 from vtrain.runtime.job_order import TypedCommand

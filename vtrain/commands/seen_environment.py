@@ -10,22 +10,16 @@ import msgspec
 from vtrain.backends import Replica, ViewingBackend
 from vtrain.commands.drafting import (
     PROJECT_HINT,
-    becomes_image,
-    draft_request,
-    image_order,
-    in_active_python,
     open_for,
-    packages_place,
     warn_all,
 )
 from vtrain.commands.session import Session, find_target
 from vtrain.core.compose import JobRequest
+from vtrain.core.preparation import draft_request, image_order, packages_place
 from vtrain.core.submission import plan_job
 from vtrain.errors import ConfigError, UnavailableError, UsageError
-from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.options import CommonFlags, PlaceFlags, ReplicaFlags
-from vtrain.flags.project_job import job_line
-from vtrain.flags.request import with_key_of
+from vtrain.flags.job_options import EnvironmentLine
+from vtrain.flags.request import job_line, with_key_of
 from vtrain.messages.secrets import masked_replica
 
 if TYPE_CHECKING:
@@ -35,32 +29,19 @@ NAME = "environment"
 """The name of a job without one; no replica sees it."""
 
 
-def environment(
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    wanted: ReplicaFlags,
-    container: ContainerFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-) -> None:
+def environment(given: EnvironmentLine, remainder: tuple[str, ...] | None) -> None:
     """Print the environment and the command of one replica of the job that the flags describe."""
-    trial = _trial_id(wanted.trial)
-    line = job_line(spec, trainer)
-    spec, trainer = line.spec, line.trainer
+    trial = _trial_id(given.wanted.trial)
+    line = job_line(given.spec, given.trainer)
     request = _unnamed(line.request(remainder))
-    target = find_target(common, place, region=line.region)
-    packages = packages_place(target, trainer)
-    draft = draft_request(target, with_key_of(request, spec, target.settings.project))
-    baked = becomes_image(target, draft, packages, trainer, container)
-    if not baked:
-        target, packages = in_active_python(target, draft, packages)
-    session = open_for(target, draft, container, baked=baked)
-    session.tell_origin(line.origin)
+    target = find_target(given.common, given.place, region=line.region)
+    packages = packages_place(target, line.trainer.staging_bucket)
+    draft = draft_request(target, with_key_of(request, line.spec, target.settings.project))
+    session, packages, baked = open_for(target, draft, packages, line, given.container)
     image = image_order(session, draft) if baked else None
-    job, package, _ = plan_job(draft, packages, strict=trainer.strict, image=image)
+    job, package, _ = plan_job(draft, packages, strict=line.trainer.strict, image=image)
     warn_all(session.console, package.warnings if package is not None else ())
-    replica = _chosen(_view(session, job, trial), wanted.replica)
+    replica = _chosen(_view(session, job, trial), given.wanted.replica)
     env, argv = masked_replica(replica.env, replica.argv)
     session.console.result({"replica": replica.name, "command": list(argv), "env": env}, "yaml")
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from vtrain.commands.custom_jobs import COMMANDS as CUSTOM_JOB_COMMANDS
-from vtrain.commands.kinds import ANY_JOB
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import EntryFlags
+from vtrain.flags.job_options import RunLine, SubmitLine
 from vtrain.flags.options import CommonFlags, FollowFlag, JobFlag, PlaceFlags, StreamFlags, WatchFlag
+from vtrain.messages.names import ANY_JOB
 
 _BY_NAME = {info.name: info for info in CUSTOM_JOB_COMMANDS}
-_RUN, _CREATE = _BY_NAME["local-run"], _BY_NAME["create"]
 
 
 def _about_a_job(name: str, same: str, *examples: tuple[str, str]) -> CommandInfo:
@@ -38,7 +37,7 @@ COMMANDS = (
             ("Run a script with arguments of its own", "vtrain run train.py -- --epochs=3"),
             ("Run a module of a folder", "vtrain run . -m trainer.task"),
         ),
-        flags=(EntryFlags, *_RUN.flags),
+        flags=(RunLine,),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -51,7 +50,7 @@ COMMANDS = (
             ("Debug a script", "vtrain debug train.py -- --epochs=3"),
             ("Start at once, and attach later", "vtrain debug . -m trainer.task --no-debugpy-wait"),
         ),
-        flags=(EntryFlags, *_RUN.flags),
+        flags=(RunLine,),
         takes_remainder=True,
     ),
     CommandInfo(
@@ -63,7 +62,7 @@ COMMANDS = (
             ("Start a job on this machine", "vtrain submit train.py --backend=local"),
             ("Stay until it ends, with its log", "vtrain submit train.py --stream-logs -- --epochs=3"),
         ),
-        flags=(EntryFlags, *_CREATE.flags),
+        flags=(SubmitLine,),
         takes_remainder=True,
     ),
     msgspec.structs.replace(

@@ -8,7 +8,6 @@ from vtrain.backends.interface import PRELOAD_FLAG
 from vtrain.backends.pager import pages
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import query_all, show_resources
-from vtrain.commands.kinds import PERSISTENT_RESOURCE
 from vtrain.commands.session import (
     Session,
     find_target,
@@ -20,7 +19,7 @@ from vtrain.commands.session import (
 from vtrain.flags.job_options import ForceFlag, PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
 from vtrain.flags.resource_config import check_given, compose_resource, preload_modules
-from vtrain.messages.names import ResourceName
+from vtrain.messages.names import PERSISTENT_RESOURCE, ResourceName
 from vtrain.messages.structs import Operation
 
 
@@ -33,7 +32,7 @@ def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, co
     own_settings = msgspec.structs.replace(target.settings, preload=modules)
     session = msgspec.structs.replace(target, settings=own_settings).open()
     backend, settings = session.resources, session.settings
-    draft = compose_resource(spec, settings.project, session.api_has)
+    draft = compose_resource(spec, settings.project, target.api_has)
     warn_all(session.console, draft.warnings)
     if run.dry_run:
         session.console.result(sent_document(draft.resource, draft.unknown_fields), "yaml")

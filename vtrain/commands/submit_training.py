@@ -11,28 +11,18 @@ import msgspec
 
 from vtrain.ai_platform.translation import Translation, translate
 from vtrain.backends.registry import choose_for
-from vtrain.commands.create import CreateFlags, check_key, create_drafted, read_wait
-from vtrain.commands.drafting import packages_place, with_local_flags
-from vtrain.commands.kinds import CUSTOM_JOB, TUNING_JOB
+from vtrain.commands.create import create_drafted, read_wait
+from vtrain.commands.drafting import with_local_flags
 from vtrain.commands.session import Target, find_target
 from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
+from vtrain.core.preparation import packages_place
 from vtrain.digests import file_digest
 from vtrain.errors import ConfigError
 from vtrain.flags.ai_platform_job import LegacyRequest, read_request
-from vtrain.flags.ai_platform_options import LegacyJobFlag, PackageFlags, SubmitFlags
-from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
-from vtrain.flags.project_job import JobLine
+from vtrain.flags.ai_platform_options import LegacyLine, SubmitFlags
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.request import JobLine
 from vtrain.flags.tuning_config import compose_tuning
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document
@@ -47,44 +37,28 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
-def submit(
-    job: LegacyJobFlag,
-    package: PackageFlags,
-    spec: SubmitFlags,
-    run: DryRunFlag,
-    once: KeyFlag,
-    plaintext: PlaintextFlag,
-    interrupt: InterruptFlag,
-    waiting: WaitFlags,
-    container: ContainerFlags,
-    local: RuntimeFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    remainder: tuple[str, ...] | None,
-) -> None:
+def submit(given: LegacyLine, remainder: tuple[str, ...] | None) -> None:
     """Create the job that the flags of AI Platform describe; or only plan it, or explain it."""
-    wait = read_wait(waiting, interrupt)
-    check_key(once)
+    spec, dry_run = given.spec, given.how.run.dry_run
+    wait = read_wait(given.how)
     region = property_value("compute", "region")  # which counted for AI Platform, too
-    found = find_target(common, place, region=region.value if region is not None else "")
-    target = with_local_flags(found, local)
+    target = find_target(given.common, given.place, region=region.value if region is not None else "")
+    target = with_local_flags(target, given.local)
     settings = target.settings
     request = read_request(
-        job.text, spec, package, remainder, region=settings.region, project=settings.project
+        given.job.text, spec, given.package, remainder, region=settings.region, project=settings.project
     )
     if spec.explain:
         _explain(target, request, spec)
         return
-    translation = translate(request.job, job_dir=_told_job_dir(target, request, dry_run=run.dry_run))
+    translation = translate(request.job, job_dir=_told_job_dir(target, request, dry_run=dry_run))
     for note in translation.notes:
         target.console.warn(note)
     line = JobLine(spec=SpecFlags(), trainer=TrainerFlags(staging_bucket=_staging(spec, request)))
-    packages = packages_place(target, line.trainer)
-    staged = _stage(target, request, packages, dry_run=run.dry_run)
+    packages = packages_place(target, line.trainer.staging_bucket)
+    staged = _stage(target, request, packages, dry_run=dry_run)
     draft = _draft(target, request, translation.job, staged)
-    kind = CUSTOM_JOB if isinstance(translation.job, CustomJob) else TUNING_JOB
-    flags = CreateFlags(run=run, once=once, plaintext=plaintext, wait=wait, container=container)
-    create_drafted(target, kind, draft, packages, line, flags)
+    create_drafted(target, draft, packages, line, given.how, wait)
 
 
 def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:

@@ -16,12 +16,12 @@ from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import running_replicas
 from vtrain.commands.inside import find_hosted, not_running
 from vtrain.commands.jobs import query_all
-from vtrain.commands.kinds import CUSTOM_JOB
-from vtrain.commands.references import job_id, jobs_here, short_ids
 from vtrain.commands.session import Session, open_named, open_session
+from vtrain.core.references import job_id, jobs_here, short_ids
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
 from vtrain.flags.grammar import duration_seconds
 from vtrain.flags.options import CommonFlags, PlaceFlags, TopFlags
+from vtrain.messages.names import CUSTOM_JOB
 from vtrain.messages.states import has_ended
 from vtrain.runtime.capacity.offer import DeviceUse, device_uses
 from vtrain.sizes import MIB, memory_in_words

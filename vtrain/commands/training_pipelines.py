@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import PIPELINE, Words, job_commands
+from vtrain.commands.job_commands import Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
-from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    DryRunFlag,
-    InterruptFlag,
-    KeyFlag,
-    PlaceFlags,
-    PlaintextFlag,
-    WaitFlags,
-)
-from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags, PipelineFlag
-from vtrain.flags.tuning_options import StudyFlags
+from vtrain.flags.pipeline_options import PipelineFlag, PipelineLine
+from vtrain.messages.names import PIPELINE
 
 COMMANDS = (
     CommandInfo(
         name="create",
-        handler="vtrain.commands.create_pipeline:create",
+        handler="vtrain.commands.create:create_pipeline",
         summary="Create a training pipeline: a job, and the model that is registered when it succeeds.",
         details="The trainer writes its model to the folder that AIP_MODEL_DIR names. A pipeline that asks "
         "for a model fails if that folder is empty. With --dataset the trainer finds its data by "
@@ -44,22 +33,7 @@ COMMANDS = (
             ),
         ),
         required=("--display-name",),
-        flags=(
-            SpecFlags,
-            TrainerFlags,
-            ModelFlags,
-            DatasetFlags,
-            StudyFlags,
-            DryRunFlag,
-            KeyFlag,
-            PlaintextFlag,
-            InterruptFlag,
-            WaitFlags,
-            ContainerFlags,
-            RuntimeFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(PipelineLine,),
         takes_remainder=True,
     ),
     *job_commands(

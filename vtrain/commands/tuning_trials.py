@@ -12,16 +12,16 @@ from typing import Any
 
 from vtrain.atomic import publish_file
 from vtrain.commands.conclusion import model_folder
-from vtrain.commands.kinds import TUNING_JOB
-from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.selection import show_list
 from vtrain.commands.servers import needed_modules
 from vtrain.commands.session import Session, open_named, resource_document
+from vtrain.core.references import command_about, shown_name
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
 from vtrain.flags.tuning_options import BestFlag, ReportFlags
 from vtrain.messages.codec import from_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
+from vtrain.messages.names import TUNING_JOB
 from vtrain.messages.secrets import masked_document
 from vtrain.messages.states import has_ended
 from vtrain.output.colours import has_colours

@@ -15,10 +15,9 @@ import msgspec
 from vtrain.backends import HostBackend, JobBackend
 from vtrain.backends.pager import log_pages
 from vtrain.commands.conclusion import conclude, how_to_go_on
-from vtrain.commands.kinds import ResourceKind
-from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, open_named, resource_document
 from vtrain.core.following import SILENCE, Follow, follow
+from vtrain.core.references import command_about, shown_name
 from vtrain.core.verdict import raise_verdict
 from vtrain.errors import (
     ConfigError,
@@ -41,7 +40,7 @@ from vtrain.flags.options import (
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.names import LOCAL_PROJECT, parse_name
+from vtrain.messages.names import LOCAL_PROJECT, ResourceKind, parse_name
 from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import LogSink, RecordSink, TextSink
@@ -264,18 +263,24 @@ def interrupt_action(flag: str, *, default: str) -> str:
     return flag or default
 
 
-def stay_to_the_end(
-    session: Session, name: str, *, stream: bool, timeout: float | None, on_interrupt: str
-) -> None:
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """The wish to wait for a job, with its log or without; `timeout` is in seconds, None for no limit."""
+
+    stream: bool = False
+    timeout: float | None
+    on_interrupt: str
+
+
+def stay_to_the_end(session: Session, name: str, wait: Wait) -> None:
     """Follow a job to its end, print it, and let its state decide the exit code."""
     order = Stay(
         console=session.console,
         backend=session.jobs,
         name=name,
-        sink=text_sink(session, stderr=True) if stream else None,
-        query=LogQuery(name=name) if stream else None,
-        timeout=timeout,
-        on_interrupt=on_interrupt,
+        sink=text_sink(session, stderr=True) if wait.stream else None,
+        query=LogQuery(name=name) if wait.stream else None,
+        timeout=wait.timeout,
+        on_interrupt=wait.on_interrupt,
         how_to_go_on=partial(how_to_go_on, session),
     )
     job = stay(order)
@@ -310,9 +315,8 @@ def wait(
     """Stay until a job ends."""
     session, name = open_named(common, place, job.text, kind, about_running=True)
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
-    stay_to_the_end(
-        session, name, stream=False, timeout=wait_seconds(waiting.wait_timeout), on_interrupt=on_interrupt
-    )
+    timeout = wait_seconds(waiting.wait_timeout)
+    stay_to_the_end(session, name, Wait(timeout=timeout, on_interrupt=on_interrupt))
 
 
 def _interval(text: str) -> int | None:

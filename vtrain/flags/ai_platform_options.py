@@ -9,8 +9,19 @@ from typing import Any, ClassVar
 from vtrain.errors import UsageError
 from vtrain.flags.completion import files, one_of
 from vtrain.flags.grammar import account, split_dict, whole_number
-from vtrain.flags.options import GOOGLE_CLOUD, JOB, OUTPUT, TRAINER, NameFlag, ResourceFlags
-from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, switch, text
+from vtrain.flags.job_options import CreationFlags
+from vtrain.flags.local_options import RuntimeFlags
+from vtrain.flags.options import (
+    GOOGLE_CLOUD,
+    JOB,
+    OUTPUT,
+    TRAINER,
+    CommonFlags,
+    NameFlag,
+    PlaceFlags,
+    ResourceFlags,
+)
+from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, switch, text
 
 MACHINES = "Machines"
 _TIERS = ("BASIC", "BASIC_GPU", "BASIC_TPU", "STANDARD_1", "PREMIUM_1", "CUSTOM")
@@ -147,6 +158,18 @@ class SubmitFlags(ResourceFlags, frozen=True):
     explain: bool = switch(
         "Print the vtrain command and the file that say the same, and do nothing else.", panel=OUTPUT
     )
+
+
+class LegacyLine(FlagSet, frozen=True):
+    """A command line that submits a training job."""
+
+    job: LegacyJobFlag
+    package: PackageFlags
+    spec: SubmitFlags
+    how: CreationFlags
+    local: RuntimeFlags
+    place: PlaceFlags
+    common: CommonFlags
 
 
 class ClusterFlags(FlagGroup, frozen=True):

@@ -21,7 +21,7 @@ from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
 from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags
-from vtrain.flags.row import REQUIRED, FlagGroup, Row, flag_name, rows_of
+from vtrain.flags.row import REQUIRED, FlagGroup, FlagSet, Row, flag_name, rows_of
 from vtrain.output.writing import print_text
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Invocation(msgspec.Struct):
 class CommandInfo(CommandHelp, frozen=True, kw_only=True):
     """One command of a group: its help, and the function behind it as `module:function`.
 
-    The function's parameters are the groups of `flags`, each of a type of its own. `fixed` are arguments that
-    it is given whatever is typed, such as the kind of its resources. None of this needs the function's
-    module, which is imported to run it.
+    The function's parameters are the groups of `flags`, each of a type of its own, or the set of them as
+    `given`. `fixed` are arguments that it is given whatever is typed, such as the kind of its resources. None
+    of this needs the function's module, which is imported to run it.
     """
 
     handler: str
@@ -251,10 +251,7 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
                 f"{info.name} takes nothing after '--'.", hint=f"Found: {' '.join(invocation.remainder)}"
             )
         handler = info.load()
-        arguments = {
-            name: group(**{f: values[f] for f in group.__struct_fields__})
-            for name, group in given_groups(info, handler).items()
-        }
+        arguments = {name: _read(kind, values) for name, kind in taken_flags(info, handler).items()}
         remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
         gc.freeze()  # all objects so far live to the end
         gc.enable()  # and from here on a command may run for days
@@ -264,7 +261,7 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
             raise InterruptedByUser("Interrupted.") from interrupt
 
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    parameters += [parameter for group in info.flags for parameter in _parameters(group)]
+    parameters += [parameter for group in info.groups for parameter in _parameters(group)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
@@ -295,18 +292,26 @@ def _common_callback() -> Callable[..., None]:
     return take
 
 
-def flag_groups(handler: Handler) -> dict[str, type[FlagGroup]]:
-    """The groups of flags that a function takes, by the names of its parameters."""
+def taken_flags(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGroup | FlagSet]]:
+    """The flags of a command by the names of its function's parameters.
+
+    A set is called `given`. The type of a parameter for a group may be more general than the group.
+    """
+    if issubclass(info.flags[0], FlagSet):
+        return {"given": info.flags[0]}
     hints = typing.get_type_hints(handler)
-    return {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup)}
+    wanted = {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup)}
+    return {
+        name: kind if kind in info.flags else next(each for each in info.flags if issubclass(each, kind))
+        for name, kind in wanted.items()
+    }
 
 
-def given_groups(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGroup]]:
-    """The groups of a command by the names of its function's parameters, whose types may be more general."""
-    found = {}
-    for name, wanted in flag_groups(handler).items():
-        found[name] = wanted if wanted in info.flags else next(f for f in info.flags if issubclass(f, wanted))
-    return found
+def _read(kind: type[FlagGroup | FlagSet], values: dict[str, Any]) -> FlagGroup | FlagSet:
+    """The values of a group's flags, or of all groups of a set."""
+    if issubclass(kind, FlagSet):
+        return kind(**{name: _read(below, values) for name, below in kind.__annotations__.items()})
+    return kind(**{name: values[name] for name in kind.__struct_fields__})
 
 
 def _parameters(group: type[FlagGroup]) -> list[inspect.Parameter]:

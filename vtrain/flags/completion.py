@@ -125,24 +125,20 @@ def pool(incomplete: str) -> list[str]:
     return [f"{done}{comma}{item}" for item in found]
 
 
-def custom_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Custom jobs that the command can be about."""
-    return _jobs(("customJobs",), ctx, incomplete)
+def jobs_of(*collections: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
+    """Return the completion of a job of these collections that the command can be about."""
+
+    def offered(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        found = ctx.obj.job_names().newest_jobs(collections, ctx.info_name or "", ctx.params)
+        return [(name, text) for name, text in found if name.startswith(incomplete)]
+
+    return offered
 
 
-def any_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Jobs of every kind that the command can be about."""
-    return _jobs(("customJobs", "hyperparameterTuningJobs", "trainingPipelines"), ctx, incomplete)
-
-
-def tuning_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Hyperparameter tuning jobs that the command can be about."""
-    return _jobs(("hyperparameterTuningJobs",), ctx, incomplete)
-
-
-def training_pipelines(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of training pipelines that the command can be about."""
-    return _jobs(("trainingPipelines",), ctx, incomplete)
+custom_jobs = jobs_of("customJobs")
+tuning_jobs = jobs_of("hyperparameterTuningJobs")
+training_pipelines = jobs_of("trainingPipelines")
+any_jobs = jobs_of("customJobs", "hyperparameterTuningJobs", "trainingPipelines")
 
 
 def models(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -165,13 +161,6 @@ def commands(ctx: typer.Context, incomplete: str) -> list[str]:
 def beginning(words: Iterable[str], incomplete: str) -> list[str]:
     """The words that go on where what is typed ends."""
     return [word for word in words if word.startswith(incomplete)]
-
-
-def _jobs(collections: tuple[str, ...], ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = ctx.obj.job_names().newest_jobs(
-        collections, ctx.info_name or "", ctx.params
-    )
-    return [(name, text) for name, text in found if name.startswith(incomplete)]
 
 
 def _modules_below(root: Path) -> set[str]:

@@ -5,16 +5,19 @@ And `--credentials`, which replicas of the backend process are given too. Withou
 
 from __future__ import annotations
 
+import csv
 import os
+import posixpath
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 from vtrain.backends.interface import CREDENTIALS_FLAG
-from vtrain.backends.replica_options import PULL_POLICIES, ReplicaOptions, Ulimit
+from vtrain.backends.replica_options import PULL_POLICIES, Mount, ReplicaOptions, Ulimit
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
-from vtrain.flags.mounts import read_mounts
 from vtrain.flags.row import given_flags
 from vtrain.messages.nearest import did_you_mean
 from vtrain.properties import gcloud_folder
@@ -36,6 +39,22 @@ LEAST_CPUS = 0.01
 MOST_CPUS = 100_000
 HOST_GATEWAY = "host-gateway"
 """Docker's word for the address of this machine."""
+MountType = Literal["bind", "volume", "tmpfs"]
+MOUNT_KEYS = {
+    "type": "type",
+    "source": "source",
+    "src": "source",
+    "target": "target",
+    "destination": "target",
+    "dst": "target",
+    "readonly": "readonly",
+    "ro": "readonly",
+    "tmpfs-size": "tmpfs-size",
+}
+TAKEN = {"/gcs": "the buckets are mounted", "/opt/vtrain": "the trainer's code is mounted"}
+"""Folders of a container that are vtrain's own."""
+MOUNT_EXAMPLE = "Write type=bind,source=FOLDER,target=/FOLDER."
+_MOUNT_SWITCH = {"true": True, "1": True, "false": False, "0": False}
 KEY_FLAG = "--service-account-key-file"
 NO_CREDENTIALS, OWN_CREDENTIALS = "none", "adc"
 CREDENTIALS_HINT = "Take none, adc or the path of a file."
@@ -201,3 +220,100 @@ def _readable(path: Path, flag: str, hint: str = "") -> str:
     if not os.access(path, os.R_OK):
         raise ConfigError(f"{flag}: {path} cannot be read.")
     return str(path)
+
+
+# --mount
+
+
+def read_mount(text: str) -> Mount:
+    """One `--mount`; without a type it is a volume.
+
+    Raises UsageError where it does not parse, ConfigError where there is nothing to bind.
+    """
+    values = dict(_mount_items(text))
+    kind = _mount_type(values.get("type", "volume"))
+    source = values.get("source", "")
+    _check_mount_source(kind, source, values)
+    return Mount(
+        type=kind,
+        source=str(_bound_path(source)) if kind == "bind" else source,
+        target=_mount_target(values.get("target", "")),
+        read_only=_is_read_only(values.get("readonly", "false")),
+        tmpfs_size=size_in_bytes(values["tmpfs-size"], "--mount: tmpfs-size")
+        if "tmpfs-size" in values
+        else 0,
+    )
+
+
+def read_mounts(texts: Sequence[str]) -> tuple[Mount, ...]:
+    """All `--mount`s of a command line. Raises UsageError for two at one place."""
+    mounts = tuple(read_mount(text) for text in texts)
+    targets = [posixpath.normpath(mount.target) for mount in mounts]
+    twice = next((target for target in targets if targets.count(target) > 1), "")
+    if twice:
+        raise UsageError(f"--mount: two have the target {twice}.")
+    return mounts
+
+
+def _mount_items(text: str) -> Iterator[tuple[str, str]]:
+    """Keys and values, split as Docker does it: as one row of CSV, so that a quoted item may hold a comma."""
+    try:
+        row = next(csv.reader([text], strict=True), [])
+    except csv.Error as error:
+        raise UsageError(f"--mount: {text!r} does not parse: {error}.", hint=MOUNT_EXAMPLE) from error
+    for item in row:
+        word, equals, value = item.partition("=")
+        key = MOUNT_KEYS.get(word.strip().lower())
+        if key is None:
+            raise UsageError(
+                f"--mount: there is no key {word!r}.", hint=f"The keys are {', '.join(MOUNT_KEYS)}."
+            )
+        if not equals and key != "readonly":
+            raise UsageError(f"--mount: expected {word}=VALUE, found {item!r}.", hint=MOUNT_EXAMPLE)
+        yield key, value if equals else "true"
+
+
+def _mount_type(text: str) -> MountType:
+    for known in get_args(MountType):
+        if text.lower() == known:
+            found: MountType = known
+            return found
+    raise UsageError(f"--mount: there is no type {text!r}.", hint="Take bind, volume or tmpfs.")
+
+
+def _check_mount_source(kind: MountType, source: str, values: dict[str, str]) -> None:
+    if kind == "tmpfs" and source:
+        raise UsageError("--mount: type=tmpfs has no source.")
+    if kind != "tmpfs" and not source:
+        raise UsageError(f"--mount: type={kind} needs source=…", hint=MOUNT_EXAMPLE)
+    if kind == "volume" and source.startswith((".", "/", "~")):
+        raise UsageError(
+            f"--mount: {source} is no name of a volume.", hint=f"To bind a folder: {MOUNT_EXAMPLE}"
+        )
+    if kind != "tmpfs" and "tmpfs-size" in values:
+        raise UsageError("--mount: tmpfs-size goes with type=tmpfs only.")
+
+
+def _mount_target(text: str) -> str:
+    if not text.startswith("/") or not text.strip("/"):
+        raise UsageError(f"--mount: target={text} is no absolute path below /.", hint="Write target=/FOLDER.")
+    target = posixpath.normpath(text)
+    taken = next((own for own in TAKEN if target == own or target.startswith(f"{own}/")), "")
+    if taken:
+        raise UsageError(
+            f"--mount: target={text} lies in {taken}, where {TAKEN[taken]}.", hint="Take another folder."
+        )
+    return text
+
+
+def _is_read_only(text: str) -> bool:
+    if text.lower() not in _MOUNT_SWITCH:
+        raise UsageError(f"--mount: readonly={text} is neither true nor false.")
+    return _MOUNT_SWITCH[text.lower()]
+
+
+def _bound_path(text: str) -> Path:
+    path = user_path(text).absolute()
+    if not path.exists():
+        raise ConfigError(f"--mount: {path} does not exist.", hint="Docker binds only what is there.")
+    return path

@@ -151,12 +151,8 @@ def variables(values: list[str], flag: str) -> list[dict[str, str]]:
 
 def account(text: str, flag: str) -> str:
     """A service account. Raises UsageError for what is neither an e-mail nor a number."""
-    if not (_is_email(text) or re.fullmatch(r"[0-9]+", text)):
-        raise UsageError(f"{flag}: {text!r} is not an account.", hint="Give its e-mail or its number.")
+    from vtrain.messages.rules import ACCOUNT_HINT, is_account  # for a flag that few lines have
+
+    if not is_account(text):
+        raise UsageError(f"{flag}: {text!r} is not an account.", hint=ACCOUNT_HINT)
     return text
-
-
-def _is_email(text: str) -> bool:
-    """Whether gcloud takes a text for an e-mail: `.+@.+\\..+`, said so that a long text is read once."""
-    at = text.find("@", 1)
-    return at > 0 and text.find(".", at + 2, len(text) - 1) > 0 and "\n" not in text

@@ -133,7 +133,7 @@ def shown(page: HelpPage) -> str:
 
 
 def _flag_sections(info: CommandHelp, params: Sequence[Any]) -> list[Section]:
-    headings = {name: group.heading for group in info.flags for name in group.__struct_fields__}
+    headings = {name: group.heading for group in info.groups for name in group.__struct_fields__}
     found: dict[str, list[Any]] = {}
     for param in params:
         if param.param_type_name == "option" and not param.hidden:

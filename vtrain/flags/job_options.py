@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from vtrain.flags.completion import credential_sources, files, modules, one_of, pool
 from vtrain.flags.grammar import account, proto_duration
+from vtrain.flags.local_options import InteractiveFlag, LocalFlags
 from vtrain.flags.options import (
     CONTAINERS,
     GOOGLE_CLOUD,
@@ -11,10 +12,18 @@ from vtrain.flags.options import (
     LOCAL,
     OUTPUT,
     TRAINER,
+    CommonFlags,
+    DryRunFlag,
+    InterruptFlag,
+    KeyFlag,
     NameFlag,
+    PlaceFlags,
+    PlaintextFlag,
+    ReplicaFlags,
     ResourceFlags,
+    WaitFlags,
 )
-from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, items, switch, text
+from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, items, switch, text
 
 
 class JobFlags(ResourceFlags, frozen=True):
@@ -248,3 +257,65 @@ class ForceFlag(FlagGroup, frozen=True):
     heading: ClassVar[str] = JOB
 
     force: bool = switch("Cancel the jobs that run or wait on it.")
+
+
+class CreationFlags(FlagSet, frozen=True):
+    """The way in which a job of any kind is created: planned only, once for a key, followed to its end."""
+
+    run: DryRunFlag
+    once: KeyFlag
+    plaintext: PlaintextFlag
+    interrupt: InterruptFlag
+    waiting: WaitFlags
+    container: ContainerFlags
+
+
+class CustomJobLine(FlagSet, frozen=True):
+    """A command line that creates a custom job."""
+
+    spec: SpecFlags
+    trainer: TrainerFlags
+    how: CreationFlags
+    local: LocalFlags
+    place: PlaceFlags
+    common: CommonFlags
+
+
+class LocalRunLine(FlagSet, frozen=True):
+    """A command line that runs a trainer on this machine."""
+
+    spec: SpecFlags
+    trainer: TrainerFlags
+    run: DryRunFlag
+    interrupt: InterruptFlag
+    typing: InteractiveFlag
+    gpu: GpuFlags
+    container: ContainerFlags
+    local: LocalFlags
+    place: PlaceFlags
+    common: CommonFlags
+
+
+class SubmitLine(FlagSet, frozen=True):
+    """A short command line that creates a custom job."""
+
+    entry: EntryFlags
+    job: CustomJobLine
+
+
+class RunLine(FlagSet, frozen=True):
+    """A short command line that runs a trainer on this machine."""
+
+    entry: EntryFlags
+    job: LocalRunLine
+
+
+class EnvironmentLine(FlagSet, frozen=True):
+    """A command line that shows what a replica would see."""
+
+    spec: SpecFlags
+    trainer: TrainerFlags
+    wanted: ReplicaFlags
+    container: ContainerFlags
+    place: PlaceFlags
+    common: CommonFlags

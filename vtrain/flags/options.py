@@ -20,7 +20,7 @@ from vtrain.flags.completion import (
     verbosities,
 )
 from vtrain.flags.grammar import labels
-from vtrain.flags.row import FlagGroup, argument, flag, items, switch, text
+from vtrain.flags.row import FlagGroup, FlagSet, argument, flag, groups_of, items, switch, text
 
 TRAINER = "Trainer"
 JOB = "Job"
@@ -40,7 +40,7 @@ REGION_HELP = "Region of Vertex AI. Local backends need none."
 
 
 class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
-    """The help of one command: its name, its texts, and its groups of flags.
+    """The help of one command: its name, its texts, and its flags: groups of them, or one set.
 
     Each of the `examples` is a sentence and a command line. `required` are flags that the command demands
     although the parser does not, and `remainder` is what follows `--`. The summary of a command without a
@@ -51,10 +51,15 @@ class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
     details: str = ""
     examples: tuple[tuple[str, str], ...] = ()
-    flags: tuple[type[FlagGroup], ...]
+    flags: tuple[type[FlagGroup | FlagSet], ...]
     required: tuple[str, ...] = ()
     takes_remainder: bool = False
     remainder: str = "TRAINER ARGUMENTS"
+
+    @property
+    def groups(self) -> tuple[type[FlagGroup], ...]:
+        """All groups of flags, in the order of the help."""
+        return tuple(group for kind in self.flags for group in groups_of(kind))
 
 
 class CommonFlags(FlagGroup, frozen=True):

@@ -8,8 +8,11 @@ from typing import ClassVar
 from vtrain.errors import UsageError
 from vtrain.flags.completion import files, training_pipelines
 from vtrain.flags.grammar import join_lists, labels, split_list, variables, whole_number
-from vtrain.flags.options import NameFlag
-from vtrain.flags.row import IGNORED, Empty, FlagGroup, argument, flag, items, text
+from vtrain.flags.job_options import CreationFlags, SpecFlags, TrainerFlags
+from vtrain.flags.local_options import RuntimeFlags
+from vtrain.flags.options import CommonFlags, NameFlag, PlaceFlags
+from vtrain.flags.row import IGNORED, Empty, FlagGroup, FlagSet, argument, flag, items, text
+from vtrain.flags.tuning_options import StudyFlags
 
 MODEL = "Model"
 DATASET = "Dataset"
@@ -110,6 +113,20 @@ class DatasetFlags(FlagGroup, frozen=True):
     predefined_split_column_name: str = text(
         "COLUMN", "Column that says training, validation or test.", to="predefinedSplit.key"
     )
+
+
+class PipelineLine(FlagSet, frozen=True):
+    """A command line that creates a training pipeline."""
+
+    spec: SpecFlags
+    trainer: TrainerFlags
+    model: ModelFlags
+    dataset: DatasetFlags
+    study: StudyFlags
+    how: CreationFlags
+    local: RuntimeFlags
+    place: PlaceFlags
+    common: CommonFlags
 
 
 class PipelineFlag(NameFlag, frozen=True):

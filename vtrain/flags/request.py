@@ -1,14 +1,31 @@
-"""From the values of flags to a JobRequest: gcloud's grammar, and the rules between flags."""
+"""From the values of flags to a JobRequest: gcloud's grammar, and the rules between flags.
+
+Below the flags is the project's own job, which a line runs that names nothing to run. It counts as a whole or
+not at all. A line that names a module, a script, a container or a file has nothing of it; in any other line
+each flag counts more than its key.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from vtrain.core.compose import JobRequest, make_source
-from vtrain.core.pools import COUNTS, EXTRA_KEYS, FLAG, KEYS, Pool
+from vtrain.core.pools import (
+    COUNTS,
+    EXTRA_KEYS,
+    FLAG,
+    KEYS,
+    NAMING_KEYS,
+    Pool,
+    Pools,
+    check_changes,
+    machine_pools,
+)
+from vtrain.core.project_job import below, check_job, find_project_job, with_project_job
 from vtrain.errors import UsageError
 from vtrain.flags.grammar import join_lists, split_dict, split_list, whole_number
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
@@ -16,31 +33,126 @@ from vtrain.flags.resource_fields import kms_key_name
 from vtrain.flags.row import fields_of
 from vtrain.messages.rules import ENV_NAME
 from vtrain.packaging.source import TrainerSource
+from vtrain.pyproject import ProjectJob, Pyproject
+from vtrain.settings import user_path
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
 
 
-def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None) -> JobRequest:
-    """The request of the flags, without the encryption key, whose project is found later (`with_key_of`).
+class JobLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of a command about one job. `project` is where it comes from, if not from them.
 
-    Raises UsageError where a flag does not parse, ConfigError where one is wrong.
+    `job` is the project's, where the line runs it, and `pools` are what --worker-pool-spec changes of it.
+    `unused` is a project whose job is not run, since the flags name another.
     """
-    check_format(trainer)
-    env, env_names = split_env(spec.env)
-    return JobRequest(
-        config=spec.config,
-        allow_unknown_fields=spec.allow_unknown_fields,
-        pools=parse_pools(spec.worker_pool_spec),
-        args=_trainer_arguments(spec.args, remainder),
-        command=join_lists(spec.command, "--command"),
-        package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
-        env=env,
-        env_names=env_names,
-        assignments=tuple(spec.assignments),
-        fields=fields_of(spec),
-        source=trainer_source(trainer),
-        executor_image_uri=trainer.executor_image_uri,
+
+    spec: SpecFlags
+    trainer: TrainerFlags
+    project: Pyproject | None = None
+    job: ProjectJob | None = None
+    pools: Pools = ()
+    unused: Pyproject | None = None
+
+    @property
+    def region(self) -> str:
+        """The job's region on a service; empty where the environment names one, which counts more."""
+        return self.job.region if self.job and not os.environ.get("CLOUDSDK_AI_REGION") else ""
+
+    @property
+    def origin(self) -> str:
+        """A sentence about the project's job, which is run or not; empty where there is none."""
+        if self.unused is not None:
+            return f"Not used: {self.unused.file} [tool.vtrain.job], as the command names what to run."
+        return f"Job: {self.project.file} [tool.vtrain.job]" if self.project is not None else ""
+
+    def request(self, remainder: tuple[str, ...] | None) -> JobRequest:
+        """The request of the line, without the encryption key, whose project is found later (`with_key_of`).
+
+        Raises UsageError where a flag does not parse, ConfigError where one is wrong.
+        """
+        spec, trainer = self.spec, self.trainer
+        check_format(trainer)
+        env, env_names = split_env(spec.env)
+        request = JobRequest(
+            config=spec.config,
+            allow_unknown_fields=spec.allow_unknown_fields,
+            pools=parse_pools(spec.worker_pool_spec),
+            args=_trainer_arguments(spec.args, remainder),
+            command=join_lists(spec.command, "--command"),
+            package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
+            env=env,
+            env_names=env_names,
+            assignments=tuple(spec.assignments),
+            fields=fields_of(spec),
+            source=trainer_source(trainer),
+            executor_image_uri=trainer.executor_image_uri,
+        )
+        if self.project is None or self.job is None:
+            return request
+        if request.source is None and self.pools and not self.job.config:
+            check_has_folder(map(self.pools[0].get, EXTRA_KEYS))
+        own = msgspec.structs.replace(  # a flag counts more than its key, an empty one too
+            self.job,
+            args=() if spec.args or remainder is not None else self.job.args,
+            command=() if spec.command else self.job.command,
+            output_dir=self.job.output_dir if spec.base_output_dir is None else "",
+        )
+        return with_project_job(request, self.project, own, self.pools)
+
+
+def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) -> JobLine:
+    """The flags as given or, where they name nothing to run, with the project's job below them.
+
+    `is_named` says that something else names what to run, such as the file of a tuning job.
+    Raises ConfigError, with the line, for a job in pyproject.toml that cannot be run.
+    """
+    found = find_project_job()
+    if found is None:
+        return JobLine(spec=spec, trainer=trainer)
+    project, job = found
+    pools = parse_pools(spec.worker_pool_spec)
+    if is_named or _names_what_runs(spec, trainer, pools):
+        return JobLine(spec=spec, trainer=trainer, unused=project)
+    check_job(project, job)
+    if spec.python_package_uris:
+        raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
+    if not job.config:
+        check_changes(pools, machine_pools(job, pools))
+        image = pools[0].get("executor-image-uri") if pools else ""
+        trainer = msgspec.structs.replace(trainer, executor_image_uri=image or trainer.executor_image_uri)
+        spec = msgspec.structs.replace(spec, worker_pool_spec=[])
+    else:
+        spec = msgspec.structs.replace(spec, config=str(below(project, job.config)))
+    trainer = _trainer_flags(trainer, project, job)
+    return JobLine(
+        spec=spec,
+        trainer=trainer,
+        project=project,
+        job=msgspec.structs.replace(job, image=trainer.executor_image_uri),
+        pools=pools,
     )
+
+
+def _names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> bool:
+    """Whether the flags name what to run, and do not only say how or where."""
+    path = trainer.local_package_path
+    return (
+        spec.config is not None
+        or bool(trainer.python_module or trainer.script)
+        or (path is not None and user_path(path).is_file())
+        or any(key in pool for pool in pools for key in NAMING_KEYS)
+    )
+
+
+def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -> TrainerFlags:
+    given: dict[str, Any] = {"executor_image_uri": trainer.executor_image_uri or job.image}
+    if job.path or job.module or job.script:
+        given |= {"python_module": job.module, "script": job.script}
+        if trainer.local_package_path is None:
+            given["local_package_path"] = str(below(project, job.path))
+    if not trainer.staging_bucket and not os.environ.get("VTRAIN_STAGING_BUCKET"):
+        given["staging_bucket"] = job.bucket
+    return msgspec.structs.replace(trainer, **given)
 
 
 def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobRequest:

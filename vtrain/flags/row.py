@@ -96,6 +96,17 @@ class FlagGroup(msgspec.Struct, frozen=True, kw_only=True):
     empty: ClassVar[Empty] = CLEARS
 
 
+class FlagSet(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a command is given, as one value: each field is a group of flags, or another set."""
+
+
+def groups_of(kind: type[FlagGroup | FlagSet]) -> tuple[type[FlagGroup], ...]:
+    """The groups of a set, as its fields and those of its sets name them; of a group itself."""
+    if issubclass(kind, FlagGroup):
+        return (kind,)
+    return tuple(group for below in kind.__annotations__.values() for group in groups_of(below))
+
+
 @cache
 def rows_of(group: type[FlagGroup]) -> dict[str, Row]:
     """The rows of a group by the names of its fields."""

@@ -6,9 +6,10 @@ from vtrain.backends import StudyOptions
 from vtrain.errors import UsageError
 from vtrain.flags.completion import files, one_of, tuning_jobs
 from vtrain.flags.grammar import whole_number
-from vtrain.flags.job_options import JobFlags
-from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, NameFlag
-from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, switch
+from vtrain.flags.job_options import CreationFlags, JobFlags, TrainerFlags
+from vtrain.flags.local_options import RuntimeFlags
+from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, CommonFlags, NameFlag, PlaceFlags
+from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, switch
 
 SAMPLERS = ("auto", "tpe", "gp")
 MAX_SEED = 2**32 - 1
@@ -87,6 +88,18 @@ class StudyFlags(FlagGroup, frozen=True):
     continue_from: str | None = flag(
         "HPTUNING_JOB", "Ended tuning job whose trials count in this one.", offer=tuning_jobs
     )
+
+
+class TuningJobLine(FlagSet, frozen=True):
+    """A command line that creates a tuning job."""
+
+    spec: TuningFlags
+    trainer: TrainerFlags
+    study: StudyFlags
+    how: CreationFlags
+    local: RuntimeFlags
+    place: PlaceFlags
+    common: CommonFlags
 
 
 class TuningJobFlag(NameFlag, frozen=True):

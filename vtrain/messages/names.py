@@ -111,3 +111,45 @@ def missing_hint(name: ResourceName) -> str:
 def is_display_name(name: ResourceName) -> bool:
     """Whether the id is impossible for a job, and so probably its display name."""
     return name.collection not in (PERSISTENT_RESOURCES, MODELS) and not name.id.isdecimal()
+
+
+class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
+    """The kind of resource of a group of commands.
+
+    `also` are further collections: commands that look at one job accept names in them, too.
+    """
+
+    collection: str
+    also: tuple[str, ...] = ()
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """All collections whose resources the commands take."""
+        return (self.collection, *self.also)
+
+    @property
+    def noun(self) -> str:
+        """The name of its message, such as `CustomJob`."""
+        return self.collection[0].upper() + self.collection[1:-1]
+
+    @property
+    def group(self) -> str:
+        """Its group of commands."""
+        return GROUPS[self.collection]
+
+
+CUSTOM_JOB = ResourceKind(collection=CUSTOM_JOBS)
+TUNING_JOB = ResourceKind(collection=HYPERPARAMETER_TUNING_JOBS)
+PIPELINE = ResourceKind(collection=TRAINING_PIPELINES)
+PERSISTENT_RESOURCE = ResourceKind(collection=PERSISTENT_RESOURCES)
+MODEL = ResourceKind(collection=MODELS)
+ANY_JOB = ResourceKind(collection=CUSTOM_JOBS, also=(HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES))
+"""Every kind of job, for the short commands and `custom-jobs stream-logs`. An id alone is that of a
+custom job, where this machine does not know better."""
+JOB_KINDS = (CUSTOM_JOB, TUNING_JOB, PIPELINE)
+
+
+def kind_of(name: str) -> ResourceKind:
+    """The kind of the resource with that full name; that of custom jobs for any other name."""
+    full = parse_name(name)
+    return ResourceKind(collection=full.collection) if full and full.collection in GROUPS else CUSTOM_JOB

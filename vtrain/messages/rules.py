@@ -42,6 +42,7 @@ ACCELERATORS = frozenset(fields(MachineSpec)["acceleratorType"].enum.values()).d
 """Accelerators that a pool can be given. Source: `accelerator_type.proto`."""
 _RESOURCE_ACCELERATORS = frozenset(name for name in ACCELERATORS if name.startswith("NVIDIA_"))
 """Accelerators of a persistent resource. Source: gcloud's `--resource-pool-spec`."""
+ACCOUNT_HINT = "Give its e-mail or its number."
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The name of a variable: a C identifier. Source: `env_var.proto`."""
 _LONGEST_LABEL = 63
@@ -140,6 +141,13 @@ def _check_flexible_start(spec: CustomJobSpec) -> None:
             raise FieldError(path, f"FLEX_START is for L4, A100 and newer GPUs, found {found}.")
         if pool.machine_spec != pools[0][1].machine_spec:
             raise FieldError(path, "with FLEX_START all pools have the same machine.")
+
+
+def is_account(text: str) -> bool:
+    """Whether a text names a service account: an e-mail, as gcloud's `.+@.+\\..+` takes it, or a number."""
+    at = text.find("@", 1)  # said so that a long text is read once
+    is_email = at > 0 and text.find(".", at + 2, len(text) - 1) > 0 and "\n" not in text
+    return is_email or re.fullmatch(r"[0-9]+", text) is not None
 
 
 def check_labels(labels: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The kinds of resources that groups of commands are about, and the commands that every kind of job has."""
+"""The commands that every kind of job has."""
 
 from __future__ import annotations
 
@@ -14,73 +14,7 @@ from vtrain.flags.options import (
     StreamFlags,
     TimeoutFlag,
 )
-from vtrain.messages.names import (
-    CUSTOM_JOBS,
-    GROUPS,
-    HYPERPARAMETER_TUNING_JOBS,
-    MODELS,
-    PERSISTENT_RESOURCES,
-    TRAINING_PIPELINES,
-    parse_name,
-)
-
-LIST_TABLE = (
-    "table(name.basename():label=ID, displayName:label=NAME, state:label=STATE, createTime:label=CREATED)"
-)
-
-
-class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
-    """The kind of resource of a group of commands: its collection, and its names for people and commands.
-
-    `also` are further collections: commands that look at one job accept names in them, too.
-    """
-
-    collection: str
-    noun: str
-    group: str
-    also: tuple[str, ...] = ()
-    list_table: str = LIST_TABLE
-
-    @property
-    def collections(self) -> tuple[str, ...]:
-        """All collections whose resources the commands take."""
-        return (self.collection, *self.also)
-
-
-CUSTOM_JOB = ResourceKind(collection=CUSTOM_JOBS, noun="CustomJob", group=GROUPS[CUSTOM_JOBS])
-ANY_JOB = ResourceKind(
-    collection=CUSTOM_JOBS,
-    noun="CustomJob",
-    group=GROUPS[CUSTOM_JOBS],
-    also=(HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES),
-)
-"""Every kind of job, for the short commands and `custom-jobs stream-logs`. An id alone is that of a
-custom job, where this machine does not know better."""
-TUNING_JOB = ResourceKind(
-    collection=HYPERPARAMETER_TUNING_JOBS,
-    noun="HyperparameterTuningJob",
-    group=GROUPS[HYPERPARAMETER_TUNING_JOBS],
-)
-PIPELINE = ResourceKind(
-    collection=TRAINING_PIPELINES, noun="TrainingPipeline", group=GROUPS[TRAINING_PIPELINES]
-)
-PERSISTENT_RESOURCE = ResourceKind(
-    collection=PERSISTENT_RESOURCES, noun="PersistentResource", group=GROUPS[PERSISTENT_RESOURCES]
-)
-MODEL = ResourceKind(
-    collection=MODELS,
-    noun="Model",
-    group=GROUPS[MODELS],
-    list_table="table(name.basename():label=MODEL_ID, displayName)",
-)
-JOB_KINDS = (CUSTOM_JOB, TUNING_JOB, PIPELINE)
-KINDS = {kind.collection: kind for kind in (*JOB_KINDS, PERSISTENT_RESOURCE, MODEL)}
-
-
-def noun_of(name: str) -> str:
-    """The word of messages for the resource of a full name, such as `CustomJob`."""
-    full = parse_name(name)
-    return KINDS[full.collection].noun if full is not None and full.collection in KINDS else CUSTOM_JOB.noun
+from vtrain.messages.names import ResourceKind
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -15,27 +15,22 @@ import msgspec
 
 from vtrain.backends.interface import Backend, RuntimeBackend
 from vtrain.command_log import current_command
-from vtrain.commands.kinds import (
+from vtrain.errors import ConfigError, NotFoundError, StorageError
+from vtrain.messages.names import (
     ANY_JOB,
     CUSTOM_JOB,
+    HYPERPARAMETER_TUNING_JOBS,
     JOB_KINDS,
-    KINDS,
+    LOCAL_PROJECT,
     MODEL,
     PERSISTENT_RESOURCE,
-    ResourceKind,
-)
-from vtrain.errors import ConfigError, NotFoundError, StorageError
-from vtrain.flags.options import PlaceFlags
-from vtrain.messages.names import (
-    HYPERPARAMETER_TUNING_JOBS,
-    LOCAL_PROJECT,
     TRAINING_PIPELINES,
+    ResourceKind,
+    kind_of,
     parse_name,
 )
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import has_ended, short
-from vtrain.output.layout import in_columns
-from vtrain.output.terminal import on_one_line
 from vtrain.runtime.database import has_store
 from vtrain.settings import home_folder
 from vtrain.times import ago
@@ -43,6 +38,8 @@ from vtrain.times import ago
 if TYPE_CHECKING:
     from vtrain.runtime.store import Named
 
+Columns = Callable[[Sequence[Sequence[str]]], list[str]]
+"""Lays the rows of a table out as lines."""
 _LOCAL_NAME = re.compile(rf"projects/{LOCAL_PROJECT}/locations/[a-z0-9-]+/[A-Za-z]+/\d+")
 _COMMAND = re.compile(rf"vtrain [a-z]+(?:-[a-z]+)* ([a-z-]+) ({_LOCAL_NAME.pattern})")
 LAST = "@last"
@@ -107,7 +104,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             return self.parent
         return self.jobs[0].name
 
-    def meant_on(self, backend: Backend, kind: ResourceKind) -> str:
+    def meant_on(self, backend: Backend, kind: ResourceKind, columns: Columns) -> str:
         """The full name that the word means to a backend; the word itself, where the backend has to know.
 
         Raises ConfigError for a word that means several jobs, or none to this backend; NotFoundError for one
@@ -132,7 +129,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             hint = did_you_mean(self.text, others, otherwise=listed)
             raise NotFoundError(self._nothing(), hint=hint)
         if len(self.jobs) > 1:
-            raise ConfigError(f"{self.text!r} may mean several jobs.", hint=self._candidates())
+            raise ConfigError(f"{self.text!r} may mean several jobs.", hint=self._candidates(columns))
         return self.jobs[0].name
 
     def _nothing(self) -> str:
@@ -140,15 +137,15 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             return "There is no job on this machine yet."
         return f"No job on this machine has the name {self.text!r}."
 
-    def _candidates(self) -> str:
+    def _candidates(self, columns: Columns) -> str:
         jobs = self.jobs or ()
         called = shown_name if sys.stderr.isatty() else job_id
         cells = [
-            (called(job.name), short(job.state), ago(job.create_time), on_one_line(job.display_name))
+            (called(job.name), short(job.state), ago(job.create_time), job.display_name)
             for job in jobs[:MOST_CANDIDATES]
         ]
         others = ["… and others"] if len(jobs) > MOST_CANDIDATES else []
-        return "\n".join(["Name it by its id, or by the first digits of that:", *in_columns(cells), *others])
+        return "\n".join(["Name it by its id, or by the first digits of that:", *columns(cells), *others])
 
 
 def job_id(name: str) -> str:
@@ -156,8 +153,8 @@ def job_id(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Reference:
-    """The jobs of this machine that a word of the command line may mean; only the store is asked."""
+def find_reference(text: str, kind: ResourceKind, region: str) -> Reference:
+    """The jobs of this machine that a word may mean, in a region if one is given; only the store is asked."""
     if not text or parse_name(text) is not None or kind in (PERSISTENT_RESOURCE, MODEL):
         return Reference(text=text)
     try:
@@ -167,7 +164,7 @@ def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Referenc
         from vtrain.runtime.store import Store
 
         word, limit = ("", 1) if text == LAST else (text, MOST_NAMESAKES)
-        location = place.region.rpartition("/")[2]
+        location = region.rpartition("/")[2]
         store = Store.open(home)
         found = store.named(kind.collections, word, location=location, limit=limit)
         if not found and kind == CUSTOM_JOB:
@@ -227,8 +224,7 @@ def with_shown_names(text: str) -> str:
 
 def command_about(name: str, verb: str) -> str:
     """The command line of a verb about a resource; a short one for people, and after a short one."""
-    full = parse_name(name)
-    kind = KINDS.get(full.collection, CUSTOM_JOB) if full else CUSTOM_JOB
+    full, kind = parse_name(name), kind_of(name)
     if kind in JOB_KINDS and verb in _SHORT_VERBS and _speaks_short():
         is_here = full is not None and full.project == LOCAL_PROJECT
         called = shown_name(name) if sys.stderr.isatty() or not is_here else job_id(name)
