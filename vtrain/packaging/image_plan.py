@@ -118,7 +118,7 @@ def plan_image(
     requirements = read_image_requirements(source)
     trainer = read_trainer(source, requirements=requirements.merged)
     if trainer.project and not trainer.project.is_package:  # else pip asks the back end, in the image
-        from vtrain.packaging.computed import with_computed_dependencies
+        from vtrain.packaging.pep517 import with_computed_dependencies
 
         trainer = with_computed_dependencies(trainer)
     trainer = with_sources(trainer, indexes=frozenset(_option_values(requirements)), in_image=True)

@@ -240,7 +240,7 @@ def plan_sdist(
     excluded = (packages_dir,) if packages_dir else ()
     plan = read_trainer(source, excluded=excluded)
     if plan.project and plan.project.dependencies is None:
-        from vtrain.packaging.computed import with_computed_dependencies
+        from vtrain.packaging.pep517 import with_computed_dependencies
 
         plan = with_computed_dependencies(plan)
     if provided is not None:
