@@ -28,15 +28,13 @@ from vtrain.packaging.dockerfile import (
     write_dockerfile,
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
-from vtrain.packaging.line_ends import line_end_warnings
+from vtrain.packaging.packed_files import file_warnings, pack_file
 from vtrain.packaging.prebuilt import newest_image
 from vtrain.packaging.preflight import trainer_imports, with_preflight
 from vtrain.packaging.sdist_plan import (
     SdistPlan,
     check_no_credentials,
-    pack_file,
     read_trainer,
-    size_warnings,
     with_sources,
 )
 from vtrain.packaging.source import TrainerSource, check_source
@@ -183,7 +181,6 @@ def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bo
     belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
     check_no_credentials(belonging.credentials, strict)
     files = tuple(pack_file(folder, path) for path in belonging.files)
-    scripts = line_end_warnings(folder, ((file.path, file.executable) for file in files))
     name = os.path.relpath(dockerfile.resolve(), folder.resolve())
     plan = ImagePlan(
         folder=folder,
@@ -197,7 +194,7 @@ def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bo
         byte_count=sum(file.size for file in files),
         dockerfile_name=name if name in belonging.files else "",
         left_out=belonging.left_out,
-        warnings=(*belonging.warnings, *_baked_secrets(text), *scripts, *size_warnings(files)),
+        warnings=(*belonging.warnings, *_baked_secrets(text), *file_warnings(folder, files)),
     )
     return _named(plan, folder.resolve().name)
 

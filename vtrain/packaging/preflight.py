@@ -27,7 +27,6 @@ from vtrain.packaging.distributions import (
     namesake,
     with_brought_along,
 )
-from vtrain.packaging.inline_metadata import inline_dependencies
 from vtrain.packaging.module_imports import (
     LARGEST_SOURCE,
     Import,
@@ -37,6 +36,7 @@ from vtrain.packaging.module_imports import (
     reached_imports,
 )
 from vtrain.packaging.own_modules import own_module
+from vtrain.packaging.project import inline_dependencies
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
 from vtrain.packaging.source import Entry, module_names, printable
 from vtrain.project_names import canonical, distribution_name
