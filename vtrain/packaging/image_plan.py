@@ -27,7 +27,7 @@ from vtrain.packaging.dockerfile import (
     read_image_requirements,
     write_dockerfile,
 )
-from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
+from vtrain.packaging.ignore_files import DockerRules
 from vtrain.packaging.packed_files import file_warnings, pack_file
 from vtrain.packaging.prebuilt import newest_image
 from vtrain.packaging.preflight import trainer_imports, with_preflight
@@ -219,35 +219,10 @@ def _content_hash(plan: ImagePlan) -> str:
     return document_digest(document)
 
 
-IGNORE_FILE = ".dockerignore"
 _CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#.*\n)*")
 _ENV_LINE = re.compile(r"^[ \t]*(?:ENV|ARG)[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
 _REFERENCE = re.compile(r"""["']?\$(?:\w+|\{\w+\})["']?""")
 _ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
-
-
-class DockerRules(IgnoreRules):
-    """The exclusions of `docker build`: the lines of FILE.dockerignore or .dockerignore, and nothing else.
-
-    Source: docs.docker.com/build/concepts/context, ".dockerignore files".
-    """
-
-    def __init__(self, folder: Path, dockerfile: Path) -> None:
-        beside = dockerfile.with_name(f"{dockerfile.name}{IGNORE_FILE}")
-        found = next((path for path in (beside, folder / IGNORE_FILE) if path.is_file()), None)
-        self.folder = folder
-        self.excluded = frozenset()
-        self.file = found.name if found else ""
-        self.rule_sets = (read_docker_rules(read_lines(found)),) if found else ()
-        self.kept_by_name = frozenset()
-
-    def with_nested(self, path: str, rule_sets: tuple[RuleSet, ...]) -> tuple[RuleSet, ...]:  # noqa: ARG002
-        """The same rules: an ignore file in a subfolder says nothing to Docker."""
-        return rule_sets
-
-    def excludes(self, path: str, name: str, is_folder: bool) -> bool:  # noqa: ARG002
-        """False: Docker has no built-in excludes."""
-        return False
 
 
 def _baked_secrets(text: str) -> Iterator[str]:
