@@ -119,19 +119,10 @@ def plan_image(
         from vtrain.packaging.pep517 import with_computed_dependencies
 
         trainer = with_computed_dependencies(trainer)
-    trainer = with_sources(trainer, indexes=frozenset(_option_values(requirements)), in_image=True)
-    requirements = requirements.with_project(trainer.project, source.folder)
-    requirements = requirements.with_packages(trainer.beside)
-    plan = _plan_generated(trainer, requirements, base, platform)
+    trainer = with_sources(trainer, indexes=requirements.indexes, in_image=True)
+    plan = _plan_generated(trainer, requirements.for_trainer(trainer), base, platform)
     checked = with_preflight(trainer, provided, strict)
     return msgspec.structs.replace(plan, warnings=checked.warnings)
-
-
-def _option_values(requirements: ImageRequirements) -> Iterator[str]:
-    """The values of pip's options in the requirements, indexes among them."""
-    for line in (*requirements.file.pip_lines, *requirements.given.pip_lines):
-        if line.startswith("-"):
-            yield re.split(r"[=\s]+", line, maxsplit=1)[-1].strip()
 
 
 def _no_base(source: TrainerSource) -> ConfigError:
@@ -200,23 +191,18 @@ def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bo
 
 
 def _named(plan: ImagePlan, given: str) -> ImagePlan:
-    content_hash = _content_hash(plan)
-    # An image's name has lower-case letters and digits with single dashes between.
-    words = re.sub(r"[^a-z0-9]+", "-", given.lower())[:_SLUG_LENGTH].strip("-")
-    name = f"{REPOSITORY}/{words or 'trainer'}:{content_hash[:16]}"
-    return msgspec.structs.replace(plan, name=name, content_hash=content_hash)
-
-
-def _content_hash(plan: ImagePlan) -> str:
-    """The sha256 of all that decides the image, but for the content of its base."""
-    files = [[file.name, file.executable, file.digest] for file in plan.files]
+    """The plan with its name, by the sha256 of all that decides the image, but the content of its base."""
     document = [
         ["vtrain-image", LAYOUT_VERSION, plan.platform],
         plan.dockerfile,
         plan.plain_dockerfile,
-        files,
+        [[file.name, file.executable, file.digest] for file in plan.files],
     ]
-    return document_digest(document)
+    content_hash = document_digest(document)
+    # An image's name has lower-case letters and digits with single dashes between.
+    words = re.sub(r"[^a-z0-9]+", "-", given.lower())[:_SLUG_LENGTH].strip("-")
+    name = f"{REPOSITORY}/{words or 'trainer'}:{content_hash[:16]}"
+    return msgspec.structs.replace(plan, name=name, content_hash=content_hash)
 
 
 _CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#.*\n)*")
