@@ -204,16 +204,14 @@ def _install_requires(setup: Path) -> tuple[str, ...] | None:
         tree = parse(setup.read_bytes())
     except UNREADABLE:
         return None
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "setup"]
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = [
+        node for node in nodes if "setup" in (getattr(node.func, "attr", ""), getattr(node.func, "id", ""))
+    ]
     if len(calls) != 1 or any(keyword.arg is None for keyword in calls[0].keywords):
         return None
     given = [keyword.value for keyword in calls[0].keywords if keyword.arg == "install_requires"]
     return _strings(given[0], tree) if given else ()
-
-
-def _called(node: ast.Call) -> str:
-    function = node.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _strings(node: ast.expr, tree: ast.Module) -> tuple[str, ...] | None:

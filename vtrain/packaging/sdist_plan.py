@@ -170,8 +170,13 @@ def _plan(
     is_built = project is not None and project.is_package and not source.script
     checked = read_given(own, source.folder, "the project's dependencies")
     if not is_built:  # the package has metadata by vtrain, which no back end checks
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
         own = checked.lines
-        _check_python(project)
+        try:
+            SpecifierSet(project.requires_python if project else "")
+        except InvalidSpecifier as error:
+            raise PackagingError(f"The project's requires-python is wrong: {error}.") from None
     lines = tuple(dict.fromkeys((*own, *requirements.lines)))
     plan = SdistPlan(
         source=source,
@@ -257,24 +262,11 @@ def with_dependencies(plan: SdistPlan, dependencies: tuple[str, ...]) -> SdistPl
     return _named(msgspec.structs.replace(plan, project=project, requirements=lines, name=name))
 
 
-def _check_python(project: Project | None) -> None:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        SpecifierSet(project.requires_python if project else "")
-    except InvalidSpecifier as error:
-        raise PackagingError(f"The project's requires-python is wrong: {error}.") from None
-
-
 def _named(plan: SdistPlan) -> SdistPlan:
-    content_hash = _content_hash(plan)
-    return msgspec.structs.replace(
-        plan, content_hash=content_hash, file_name=f"{plan.name}-{content_hash[:16]}.tar.gz"
-    )
+    """The plan with its name, by the sha256 of everything that decides the bytes of the package.
 
-
-def _content_hash(plan: SdistPlan) -> str:
-    """The sha256 of everything that decides the bytes of the package. Paths, times and owners do not."""
+    Paths, times and owners do not.
+    """
     document = [
         ["vtrain-sdist", LAYOUT_VERSION, plan.name, plan.entry.path if plan.source.script else ""],
         [[file.path, file.executable, file.digest] for file in plan.files],
@@ -285,10 +277,11 @@ def _content_hash(plan: SdistPlan) -> str:
         plan.pep517 or plan.project,
         *(project.content_hash for project in plan.local),
     ]
-    found = document_digest(document)
-    while _READS_AS_VERSION.fullmatch(found[:16]):
-        found = content_digest(found.encode())
-    return found
+    content_hash = document_digest(document)
+    while _READS_AS_VERSION.fullmatch(content_hash[:16]):
+        content_hash = content_digest(content_hash.encode())
+    file_name = f"{plan.name}-{content_hash[:16]}.tar.gz"
+    return msgspec.structs.replace(plan, content_hash=content_hash, file_name=file_name)
 
 
 def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:
