@@ -274,9 +274,9 @@ def package_and_stage(
     try:
         built = build_sdist(package, place.packages, progress=tell)
         if is_sent:
-            from vtrain.packaging.install_check import check_install
+            from vtrain.packaging.pep517 import check_install
 
-            check_install(built, place.warn)
+            check_install(built.install_order, place.warn)
     except OSError as error:
         raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
     for note in built.notes:

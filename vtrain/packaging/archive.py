@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.direct import LAYOUT, SCRIPT_PACKAGE, SITE
-from vtrain.packaging.project import Project, read_project
+from vtrain.packaging.direct import MARKER, SCRIPT_PACKAGE, SITE
+from vtrain.packaging.project import read_project
 from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, packed_members, readable
 from vtrain.project_names import canonical, distribution_name
 
@@ -27,6 +27,11 @@ _FINAL = ("2.2", "2.3", "2.4", "2.5")
 """Versions of metadata whose fields are final unless `Dynamic` names them (PEP 643)."""
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
+_PROJECT_FILES = ("setup.py", "setup.cfg", "pyproject.toml")
+"""Files that describe the project in an sdist, beside each other."""
+_BLOCK = 1 << 20
+SNAPSHOT = "files.tar.gz"
+"""The archive of the trainer's files, in the folder of its package and in that of its job."""
 
 
 def is_direct(path: Path) -> bool:
@@ -38,20 +43,9 @@ def is_direct(path: Path) -> bool:
             first = next(members, None)
             if first is None or PurePosixPath(first.name).name != "setup.cfg":
                 return False
-            return _layout(first.read(METADATA_LIMIT)) == LAYOUT
+            return first.read(METADATA_LIMIT) == MARKER.encode()
     except DAMAGED:
         return False
-
-
-def _layout(text: bytes) -> str:
-    import configparser
-
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        parser.read_string(text.decode())
-    except (configparser.Error, UnicodeDecodeError):
-        return ""
-    return parser.get("vtrain", "layout", fallback="")
 
 
 def unpack_direct(path: Path, site: Path) -> None:
@@ -62,30 +56,23 @@ def unpack_direct(path: Path, site: Path) -> None:
     try:
         with readable(path), tarfile.open(path) as tar:
             for member in tar:
-                target = _target(member, path)
-                if target is not None:
-                    _extract(tar, member, site / target)
+                check_name(member.name, path)
+                source = tar.extractfile(member) if member.isfile() else None
+                if source is None:
+                    raise PackagingError(
+                        f"{path.name} holds {member.name!r}, which no package that vtrain wrote has."
+                    )
+                parts = PurePosixPath(member.name).parts
+                if parts[1:2] != (SITE,) or not parts[2:]:
+                    continue
+                target = site.joinpath(*parts[2:])
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with source, target.open("wb") as out:
+                    shutil.copyfileobj(source, out)
+                target.chmod(0o755 if member.mode & 0o100 else 0o644)
     except (FileExistsError, NotADirectoryError) as error:
         raise PackagingError(f"{path.name} is not a readable package: {error}.", hint=AGAIN) from None
     _write_dist_info(path, site)
-
-
-def _target(member: tarfile.TarInfo, path: Path) -> PurePosixPath | None:
-    parts = PurePosixPath(member.name).parts
-    check_name(member.name, path)
-    if not member.isfile():
-        raise PackagingError(f"{path.name} holds {member.name!r}, which no package that vtrain wrote has.")
-    return PurePosixPath(*parts[2:]) if len(parts) > 2 and parts[1] == SITE else None
-
-
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source = tar.extractfile(member)
-    if source is None:
-        raise PackagingError(f"{member.name!r} cannot be read.")
-    with source, target.open("wb") as out:
-        shutil.copyfileobj(source, out)
-    target.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def _write_dist_info(path: Path, site: Path) -> None:
@@ -159,32 +146,21 @@ def _of_extra(package: Path, extra: str) -> Iterator[str]:
 
 def requires_python(path: Path) -> str:
     """The versions of Python that a package demands; "" where it says nothing, or only its build does."""
+    import tempfile
+
     said = _fields(path).get("requires_python", "")
     if said or path.name.endswith(".whl") or is_direct(path):
         return said
-    project = _project(path)
-    return project.requires_python if project is not None else ""
-
-
-def _project(path: Path) -> Project | None:
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="vtrain-project-") as folder:
-        for name, content in _project_files(path):
-            Path(folder, name).write_bytes(content)
-        try:
-            return read_project(Path(folder))
-        except PackagingError:
-            return None  # the build reports the error
-
-
-def _project_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The files beside each other that describe the project in an sdist."""
-    with readable(path):
-        for file in packed_members(path):
-            parts = PurePosixPath(file.name).parts
-            if 0 < len(parts) <= 2 and parts[-1] in ("setup.py", "setup.cfg", "pyproject.toml"):
-                yield parts[-1], file.read(METADATA_LIMIT)
+        with readable(path):
+            for file in packed_members(path):
+                parts = PurePosixPath(file.name).parts
+                if 0 < len(parts) <= 2 and parts[-1] in _PROJECT_FILES:
+                    Path(folder, parts[-1]).write_bytes(file.read(METADATA_LIMIT))
+        with suppress(PackagingError):  # which the build reports
+            project = read_project(Path(folder))
+            return project.requires_python if project is not None else ""
+    return ""
 
 
 def metadata_name(path: Path) -> str:
@@ -233,11 +209,6 @@ def _metadata(path: Path) -> bytes:
     return b""
 
 
-_BLOCK = 1 << 20
-SNAPSHOT = "files.tar.gz"
-"""The archive of the trainer's files, in the folder of its package and in that of its job."""
-
-
 class PackedEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A file of the trainer: its path in the trainer's folder, and its content while the archive is read."""
 
@@ -250,7 +221,9 @@ class PackedEntry(msgspec.Struct, frozen=True, kw_only=True):
 def packed_files(archive: Path) -> Iterator[PackedEntry]:
     """The trainer's files in such an archive, in its order. Raises PackagingError for a damaged one."""
     try:
-        _check_whole(archive)
+        with gzip.open(archive) as stream:  # up to its checksum: tarfile takes one that was cut for whole
+            while stream.read(_BLOCK):
+                continue
         top = 2 if is_direct(archive) else 1
         with tarfile.open(archive) as tar:
             for member in tar:
@@ -269,10 +242,3 @@ def packed_files(archive: Path) -> Iterator[PackedEntry]:
                 )
     except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise PackagingError(f"{archive.name} is not a readable archive: {error}.") from error
-
-
-def _check_whole(archive: Path) -> None:
-    """Read an archive up to its checksum: tarfile takes one that was cut for whole, and asks for none."""
-    with gzip.open(archive) as stream:
-        while stream.read(_BLOCK):
-            continue

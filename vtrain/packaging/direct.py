@@ -27,9 +27,8 @@ import msgspec
 from vtrain.digests import file_digest
 from vtrain.errors import PackagingError
 
-LAYOUT = "direct"
 SITE = "site"
-MARKER = f"[vtrain]\nlayout = {LAYOUT}\n"
+MARKER = "[vtrain]\nlayout = direct\n"
 SCRIPT_PACKAGE = "vtrain_script"
 
 # 1980-01-01, the first moment that a zip archive can hold.

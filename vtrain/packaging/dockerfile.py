@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -17,7 +16,7 @@ from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
-from vtrain.packaging.project import DEFAULT_BACKEND, Project, version_variables
+from vtrain.packaging.project import DEFAULT_BACKEND, version_variables
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
@@ -104,58 +103,39 @@ def write_dockerfile(
 
     `plain` is for the classic builder, which has no cache mounts.
     """
+    word = "pip3" if is_prebuilt(base) else "pip"
+    install = f"{word} install {'--no-cache-dir' if plain else f'--cache-dir={_CACHE_FOLDER}'}"
+    run = "RUN" if plain else f"RUN {_MOUNTS}"
+    project = trainer.project if trainer.project is not None and trainer.project.is_package else None
     parts = [_HEAD.format(base=base, folder=WORKING_FOLDER, home=HOME_FOLDER)]
     parts += [_LOGGING_HOOK] if is_prebuilt(base) else []
-    pip = _Pip("pip3" if is_prebuilt(base) else "pip", plain)
-    project = trainer.project if trainer.project is not None and trainer.project.is_package else None
     if project is not None or not {TOOLS_FOLDER, *REQUIREMENTS_FOLDERS, PACKAGES_FOLDER}.isdisjoint(folders):
         parts.append(f"\n{PIP_ARGUMENT}\n" + f"{PIP_COPY}\n" * plain)
     for folder, options in _REQUIREMENT_LAYERS:
         if folder in folders:
             target = f"{INSTALL_FOLDER}/{folder}"
-            parts.append(_copy(folder, target) + pip.run(f"{options}-r {target}/{REQUIREMENTS_NAME}"))
+            parts.append(f"{_copy(folder, target)}{run} {install} {options}-r {target}/{REQUIREMENTS_NAME}\n")
     if PACKAGES_FOLDER in folders:
         target = f"{INSTALL_FOLDER}/{PACKAGES_FOLDER}"
         lines = f" -r {target}/{BESIDE_NAME}" if requirements.beside else ""
         local = (each.project for each in trainer.local if each.project is not None)
-        settings = dict.fromkeys(f"{name}=0+vtrain " for each in local for name in version_variables(each))
-        parts.append(_copy(PACKAGES_FOLDER, target) + pip.run(f"{target}/*{lines}", before="".join(settings)))
+        versions = dict.fromkeys(f"{name}=0+vtrain " for each in local for name in version_variables(each))
+        before = f"{_copy(PACKAGES_FOLDER, target)}{run} {''.join(versions)}"
+        parts.append(f"{before}{install} {target}/*{lines}\n")
     parts += [_copy(folder, ".") for folder in (EXTRA_FOLDER, CODE_FOLDER) if folder in folders]
     if project is not None:
-        parts.append(_install_project(pip, project, tools_below=bool(requirements.tools)))
+        # From a copy: back ends leave their folders where they build. What is known of its dependencies and
+        # build requirements is in a layer below.
+        options = "" if project.dependencies is None else "--no-deps "
+        settings = [f"{name}=0+vtrain " for name in version_variables(project)]
+        if requirements.tools:
+            options += "--no-build-isolation "
+            settings.append(f"PYTHONPATH={_TOOLS} ")
+        before = f"cp -R {WORKING_FOLDER} {_PROJECT_COPY} && {''.join(settings)}"
+        parts.append(f"{run} {before}{install} {options}{_PROJECT_COPY} && rm -rf {_PROJECT_COPY}\n")
     parts.append(f"\nARG {USER_ARGUMENT}=0\nUSER ${{{USER_ARGUMENT}}}\n")
     parts.append(f"ENTRYPOINT {json.dumps(entrypoint)}\n")
     return "".join(parts)
-
-
-class _Pip:
-    """`RUN pip install …`, with a cache that the engine keeps where the builder can mount one."""
-
-    def __init__(self, word: str, plain: bool) -> None:
-        mounts = "" if plain else f"{_MOUNTS} "
-        cache = "--no-cache-dir" if plain else f"--cache-dir={_CACHE_FOLDER}"
-        self.start = f"RUN {mounts}"
-        self.install = f"{word} install {cache}"
-
-    def run(self, what: str, before: str = "", after: str = "") -> str:
-        return f"{self.start}{before}{self.install} {what}{after}\n"
-
-
-def _install_project(pip: _Pip, project: Project, *, tools_below: bool) -> str:
-    """The step that installs the project, from a copy: back ends leave their folders where they build.
-
-    Its dependencies, where they are known, are in a layer below; with `tools_below` so are its build
-    requirements.
-    """
-    options = "" if project.dependencies is None else "--no-deps "
-    options += "--no-build-isolation " if tools_below else ""
-    settings = [f"{name}=0+vtrain" for name in version_variables(project)]
-    settings += [f"PYTHONPATH={_TOOLS}"] if tools_below else []
-    return pip.run(
-        f"{options}{_PROJECT_COPY}",
-        before=" ".join([f"cp -R {WORKING_FOLDER} {_PROJECT_COPY} &&", *settings, ""]),
-        after=f" && rm -rf {_PROJECT_COPY}",
-    )
 
 
 def _copy(folder: str, target: str) -> str:
@@ -201,23 +181,34 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
         """All requirements but the project's own, for the check of imports."""
         return Requirements(lines=tuple(dict.fromkeys((*self.file.lines, *self.given.lines))))
 
-    def with_project(self, project: Project | None, folder: Path) -> ImageRequirements:
-        """With the project's dependencies, as far as they are known, and its build requirements."""
-        if project is None:
-            return self
-        own = read_given(project.dependencies or (), folder, "the project's dependencies")
-        return msgspec.structs.replace(self, tools=_tools(project, folder), project=own.pip_lines)
+    @property
+    def indexes(self) -> frozenset[str]:
+        """The values of pip's options, indexes among them."""
+        options = (line for line in (*self.file.pip_lines, *self.given.pip_lines) if line.startswith("-"))
+        return frozenset(re.split(r"[=\s]+", line, maxsplit=1)[-1].strip() for line in options)
 
-    def with_packages(self, names: frozenset[str]) -> ImageRequirements:
-        """With the lines that name one of these distributions beside the packages themselves."""
+    def for_trainer(self, trainer: SdistPlan) -> ImageRequirements:
+        """With what the trainer's project needs, and with the lines that name packages at hand beside those.
+
+        The project needs its dependencies, as far as they are known, and build requirements, where its back
+        end asks for no more than pyproject.toml says.
+        """
+        tools: tuple[str, ...] = ()
+        own: tuple[str, ...] = ()
+        project, folder, names = trainer.project, trainer.source.folder, trainer.beside
+        if project is not None:
+            own = read_given(project.dependencies or (), folder, "the project's dependencies").pip_lines
+            if project.is_package and project.backend in _PLAIN_BACKENDS:
+                wheel = ("wheel",) if project.backend.startswith("setuptools.") else ()
+                tools = read_given((*project.build_requires, *wheel), folder).pip_lines
 
         def others(lines: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(line for line in lines if distribution_name(line) not in names)
 
-        lines = (*self.project, *self.file.pip_lines, *self.given.pip_lines)
-        return msgspec.structs.replace(
-            self,
-            project=others(self.project),
+        lines = (*own, *self.file.pip_lines, *self.given.pip_lines)
+        return ImageRequirements(
+            tools=tools,
+            project=others(own),
             file=msgspec.structs.replace(self.file, pip_lines=others(self.file.pip_lines)),
             given=msgspec.structs.replace(self.given, pip_lines=others(self.given.pip_lines)),
             beside=tuple(dict.fromkeys(line for line in lines if distribution_name(line) in names)),
@@ -232,12 +223,12 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
         own = (Requirements(pip_lines=self.tools), Requirements(pip_lines=self.project))
         groups = zip((TOOLS_FOLDER, *REQUIREMENTS_FOLDERS), (*own, self.file, self.given), strict=True)
         for folder, group in groups:
-            lines, constraints = group.pip_lines, group.constraints
-            if not lines:
-                continue
-            yield _text_member(f"{folder}/{REQUIREMENTS_NAME}", "".join(f"{line}\n" for line in lines))
-            for name, text in constraints:
-                yield _text_member(f"{folder}/{name}", text)
+            if group.pip_lines:
+                yield _text_member(
+                    f"{folder}/{REQUIREMENTS_NAME}", "".join(f"{line}\n" for line in group.pip_lines)
+                )
+                for name, text in group.constraints:
+                    yield _text_member(f"{folder}/{name}", text)
 
 
 def read_image_requirements(source: TrainerSource) -> ImageRequirements:
@@ -246,14 +237,6 @@ def read_image_requirements(source: TrainerSource) -> ImageRequirements:
     _check_options(file, REQUIREMENTS_FILE)
     _check_options(given, "requirements")
     return ImageRequirements(file=file, given=given)
-
-
-def _tools(project: Project, folder: Path) -> tuple[str, ...]:
-    """Build requirements of back ends that need nothing else; () for those that may ask for more."""
-    if project.backend not in _PLAIN_BACKENDS or not project.is_package:
-        return ()
-    wheel = ("wheel",) if project.backend.startswith("setuptools.") else ()
-    return read_given((*project.build_requires, *wheel), folder).pip_lines
 
 
 def _check_options(requirements: Requirements, where: str) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -81,7 +82,9 @@ def read_rules(lines: Iterable[str], base: str = "", prefix: str = "") -> RuleSe
 
 
 def _read_rule(line: str, *, docker: bool = False) -> Rule | None:
-    text = _strip_trailing_blanks(line)
+    text = line.rstrip(" ")
+    if text != line and (len(text) - len(text.rstrip("\\"))) % 2:
+        text += " "  # a backslash keeps it
     if not text or text.startswith("#"):
         return None
     body = text.removeprefix("!")
@@ -89,12 +92,6 @@ def _read_rule(line: str, *, docker: bool = False) -> Rule | None:
     if pattern is None:
         return None
     return Rule(pattern=pattern, ignores=body == text, only_folders=body.endswith("/"))
-
-
-def _strip_trailing_blanks(line: str) -> str:
-    stripped = line.rstrip(" ")
-    escaped = len(stripped) - len(stripped.rstrip("\\"))
-    return stripped + " " if escaped % 2 and stripped != line else stripped
 
 
 class DockerRuleSet(RuleSet):
@@ -143,8 +140,8 @@ def read_lines(path: Path) -> tuple[str, ...]:
     return tuple(line.removesuffix("\r") for line in text.split("\n"))
 
 
-OWN_IGNORE_FILE = ".vtrainignore"
-IGNORE_FILES = (OWN_IGNORE_FILE, ".gcloudignore", ".dockerignore", ".gitignore")
+OWN_IGNORE_FILE, DOCKER_IGNORE_FILE = ".vtrainignore", ".dockerignore"
+IGNORE_FILES = (OWN_IGNORE_FILE, ".gcloudignore", DOCKER_IGNORE_FILE, ".gitignore")
 
 EXCLUDED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", ".vtrain", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
@@ -179,17 +176,16 @@ class IgnoreRules:
         self.folder = folder
         self.excluded = frozenset(str(path.resolve()) for path in (home_folder(), *excluded))
         self.file = next((name for name in IGNORE_FILES if (folder / name).is_file()), "")
-        self.rule_sets = self._root_rules()
-        lines = read_lines(folder / OWN_IGNORE_FILE) if self.file == OWN_IGNORE_FILE else ()
-        self.kept_by_name = frozenset(line[1:].strip().strip("/") for line in lines if line.startswith("!"))
-
-    def _root_rules(self) -> tuple[RuleSet, ...]:
+        self.kept_by_name: frozenset[str] = frozenset()
         if self.file in ("", ".gitignore"):
-            return _rules_above(self.folder)
-        lines = _with_includes(self.folder, read_lines(self.folder / self.file))
-        if self.file == ".dockerignore":
-            return (read_docker_rules(lines),)
-        return (read_rules(lines),)
+            self.rule_sets = _rules_above(folder)
+            return
+        lines = read_lines(folder / self.file)
+        if self.file == OWN_IGNORE_FILE:
+            kept = (line[1:].strip().strip("/") for line in lines if line.startswith("!"))
+            self.kept_by_name = frozenset(kept)
+        lines = tuple(chain.from_iterable(_included(folder, line) for line in lines))
+        self.rule_sets = (read_docker_rules(lines) if self.file == DOCKER_IGNORE_FILE else read_rules(lines),)
 
     def with_nested(self, path: str, rule_sets: tuple[RuleSet, ...]) -> tuple[RuleSet, ...]:
         """The rules inside the folder `path`: a `.gitignore` in it comes before those above."""
@@ -214,15 +210,33 @@ class IgnoreRules:
         )
 
 
-def _with_includes(folder: Path, lines: tuple[str, ...]) -> list[str]:
-    """Put the lines of a file named by `#!include:` in the place of that line, as gcloud does."""
-    merged: list[str] = []
-    for line in lines:
-        if line.startswith(_GCLOUD_INCLUDE):
-            merged.extend(read_lines(folder / line.removeprefix(_GCLOUD_INCLUDE).strip()))
-        else:
-            merged.append(line)
-    return merged
+class DockerRules(IgnoreRules):
+    """The exclusions of `docker build`: the lines of FILE.dockerignore or .dockerignore, and nothing else.
+
+    Source: docs.docker.com/build/concepts/context, ".dockerignore files".
+    """
+
+    def __init__(self, folder: Path, dockerfile: Path) -> None:
+        beside = dockerfile.with_name(f"{dockerfile.name}{DOCKER_IGNORE_FILE}")
+        found = next((path for path in (beside, folder / DOCKER_IGNORE_FILE) if path.is_file()), None)
+        self.folder = folder
+        self.file = found.name if found else ""
+        self.rule_sets = (read_docker_rules(read_lines(found)),) if found else ()
+
+    def with_nested(self, path: str, rule_sets: tuple[RuleSet, ...]) -> tuple[RuleSet, ...]:  # noqa: ARG002
+        """The same rules: an ignore file in a subfolder says nothing to Docker."""
+        return rule_sets
+
+    def excludes(self, path: str, name: str, is_folder: bool) -> bool:  # noqa: ARG002
+        """False: Docker has no built-in excludes."""
+        return False
+
+
+def _included(folder: Path, line: str) -> tuple[str, ...]:
+    """The line itself, or those of the file that it names by `#!include:`, as gcloud takes them."""
+    if not line.startswith(_GCLOUD_INCLUDE):
+        return (line,)
+    return read_lines(folder / line.removeprefix(_GCLOUD_INCLUDE).strip())
 
 
 def _rules_above(folder: Path) -> tuple[RuleSet, ...]:
@@ -231,9 +245,11 @@ def _rules_above(folder: Path) -> tuple[RuleSet, ...]:
     They are read as if they stood in the folder. When they leave out the folder itself they say
     nothing about it: a user who names a folder wants its files.
     """
-    parents = _parents_in_work_tree(folder)
+    if (folder / ".git").exists():
+        return ()
+    tops = (depth for depth, parent in enumerate(folder.parents, 1) if (parent / ".git").exists())
     sets: list[RuleSet] = []
-    for parent in parents:
+    for parent in folder.parents[: next(tops, 0)]:
         below = folder.relative_to(parent).as_posix()
         lines = read_lines(parent / ".gitignore")
         rules = read_rules(lines)
@@ -244,15 +260,8 @@ def _rules_above(folder: Path) -> tuple[RuleSet, ...]:
     return tuple(sets)
 
 
-def _parents_in_work_tree(folder: Path) -> tuple[Path, ...]:
-    if (folder / ".git").exists():
-        return ()
-    for depth, parent in enumerate(folder.parents):
-        if (parent / ".git").exists():
-            return tuple(folder.parents[: depth + 1])
-    return ()
-
-
-def _chain(path: str) -> tuple[str, ...]:
-    segments = path.split("/")
-    return tuple("/".join(segments[: depth + 1]) for depth in range(len(segments)))
+def _chain(path: str) -> Iterator[str]:
+    """The path, and the folders above it."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]

@@ -6,22 +6,29 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.engine import image_facts
+from vtrain.containers.build import BuildRequest, ContextFile, build_image
+from vtrain.containers.engine import Engine, connect, engine_errors, image_facts
+from vtrain.containers.images import (
+    ensure_image,
+    find_image,
+    push_image,
+    pushed_digest,
+    remove_image,
+    split_name,
+)
 from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL
+from vtrain.containers.pip_folder import PIP_ARGUMENT, with_pip_folder
 from vtrain.digests import file_digest
 from vtrain.errors import ImageError, PackagingError
 from vtrain.packaging.dockerfile import USER_ARGUMENT
 from vtrain.packaging.image_plan import ImagePlan
 from vtrain.privacy import home_label
 from vtrain.settings import home_folder
-
-if TYPE_CHECKING:
-    from vtrain.containers.engine import Engine
 
 Tell = Callable[[str], None]
 
@@ -44,17 +51,26 @@ def make_image(
     to do. Raises EngineError and ImageError; PackagingError when a file changed meanwhile.
     """
     if pull == "always":
-        _have_bases(plan, address, pull, tell)
+        with closing(connect(address)) as engine:
+            _have_bases(plan, engine, pull, tell)
+        pull = "missing"
     found = image_facts(address, plan.name)
     if found is not None and _is_fresh(plan, found, address):
         tell(f"Image {plan.name}: cached.")
         made = Made(id=found["Id"], name=plan.name, built=False)
     else:
-        _have_bases(plan, address, "missing" if pull == "always" else pull, tell)
-        made = Made(id=_build(plan, address, tell), name=plan.name, built=True)
-        if found is not None and found["Id"] != made.id:
-            _forget(found["Id"], address)
-    _tag(made, tags, address)
+        with closing(connect(address)) as engine:
+            _have_bases(plan, engine, pull, tell)
+            made = Made(id=_build(plan, engine, tell), name=plan.name, built=True)
+            if found is not None and found["Id"] != made.id:
+                _forget(found["Id"], engine)
+    missing = [tag for tag in tags if (image_facts(address, tag) or {}).get("Id") != made.id]
+    if missing:
+        with closing(connect(address)) as engine:
+            for tag in missing:
+                repository, label = split_name(tag)
+                with engine_errors(f"name the image {tag}"):
+                    engine.client.tag(made.id, repository, label)
     return made
 
 
@@ -63,9 +79,6 @@ def push(name: str, address: EngineAddress, tell: Tell) -> str:
 
     Raises ImageError.
     """
-    from vtrain.containers.engine import connect
-    from vtrain.containers.images import push_image, pushed_digest
-
     with closing(connect(address)) as engine:
         if digest := pushed_digest(engine, name, tell=tell):
             tell(f"Image {name}: the registry has it.")
@@ -96,21 +109,14 @@ def _is_fresh(plan: ImagePlan, found: dict[str, Any], address: EngineAddress) ->
     return all(there in ("", before) for before, there in zip(built_on, present or [""], strict=True))
 
 
-def _have_bases(plan: ImagePlan, address: EngineAddress, pull: str, tell: Tell) -> None:
-    from vtrain.containers.engine import connect
-    from vtrain.containers.images import ensure_image
-
-    with closing(connect(address)) as engine:
-        for base in plan.bases:
-            ensure_image(engine, base, pull=pull, platform=plan.platform, tell=tell)
+def _have_bases(plan: ImagePlan, engine: Engine, pull: str, tell: Tell) -> None:
+    for base in plan.bases:
+        ensure_image(engine, base, pull=pull, platform=plan.platform, tell=tell)
 
 
-def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
-    from vtrain.containers.build import BuildRequest, ContextFile, build_image
-    from vtrain.containers.engine import connect
-    from vtrain.containers.pip_folder import PIP_ARGUMENT, with_pip_folder
-
-    bases = [image_facts(address, base) or {} for base in plan.bases]
+def _build(plan: ImagePlan, engine: Engine, tell: Tell) -> str:
+    """Build the image; its id. Raises PackagingError where it has other files than its name stands for."""
+    bases = [image_facts(engine.address, base) or {} for base in plan.bases]
     # A generated Dockerfile installs as root, and goes back to the base's own user.
     user = str((bases[0].get("Config") or {}).get("User") or "") if bases and plan.entrypoint else ""
     request = BuildRequest(
@@ -134,47 +140,19 @@ def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
         request = with_pip_folder(request)
     tell(f"Building {plan.title} …")
     start = time.monotonic()
-    with closing(connect(address)) as engine:
-        image_id = build_image(engine, request, tell)
-        _check_unchanged(plan, engine)
+    image_id = build_image(engine, request, tell)
+    for file in plan.files:
+        path = file.content
+        if isinstance(path, Path) and not (path.exists() and file_digest(path) == file.digest):
+            remove_image(engine, plan.name)
+            raise PackagingError(f"{path} changed while the image was built.", hint="Run the command again.")
     tell(f"Image {plan.name}: built in {time.monotonic() - start:.1f} s.")
     return image_id
 
 
-def _forget(image_id: str, address: EngineAddress) -> None:
+def _forget(image_id: str, engine: Engine) -> None:
     """Remove an image that lost its name to a newer one, unless it has another or a container uses it."""
-    from vtrain.containers.engine import connect
-    from vtrain.containers.images import find_image, remove_image
-
-    with closing(connect(address)) as engine, suppress(ImageError):
+    with suppress(ImageError):
         image = find_image(engine, image_id)
         if image is not None and not image.tags:
             remove_image(engine, image_id)
-
-
-def _check_unchanged(plan: ImagePlan, engine: Engine) -> None:
-    """Take the name away from an image with other files than those that the name stands for."""
-    from vtrain.containers.images import remove_image
-
-    for file in plan.files:
-        if isinstance(file.content, Path) and not (
-            file.content.exists() and file_digest(file.content) == file.digest
-        ):
-            remove_image(engine, plan.name)
-            raise PackagingError(
-                f"{file.content} changed while the image was built.", hint="Run the command again."
-            )
-
-
-def _tag(made: Made, tags: Sequence[str], address: EngineAddress) -> None:
-    missing = [tag for tag in tags if (image_facts(address, tag) or {}).get("Id") != made.id]
-    if not missing:
-        return
-    from vtrain.containers.engine import connect, engine_errors
-    from vtrain.containers.images import split_name
-
-    with closing(connect(address)) as engine:
-        for tag in missing:
-            repository, label = split_name(tag)
-            with engine_errors(f"name the image {tag}"):
-                engine.client.tag(made.id, repository, label)

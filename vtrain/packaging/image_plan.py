@@ -27,16 +27,14 @@ from vtrain.packaging.dockerfile import (
     read_image_requirements,
     write_dockerfile,
 )
-from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
-from vtrain.packaging.line_ends import line_end_warnings
+from vtrain.packaging.ignore_files import DockerRules
+from vtrain.packaging.packed_files import file_warnings, pack_file
 from vtrain.packaging.prebuilt import newest_image
 from vtrain.packaging.preflight import trainer_imports, with_preflight
 from vtrain.packaging.sdist_plan import (
     SdistPlan,
     check_no_credentials,
-    pack_file,
     read_trainer,
-    size_warnings,
     with_sources,
 )
 from vtrain.packaging.source import TrainerSource, check_source
@@ -118,22 +116,13 @@ def plan_image(
     requirements = read_image_requirements(source)
     trainer = read_trainer(source, requirements=requirements.merged)
     if trainer.project and not trainer.project.is_package:  # else pip asks the back end, in the image
-        from vtrain.packaging.computed import with_computed_dependencies
+        from vtrain.packaging.pep517 import with_computed_dependencies
 
         trainer = with_computed_dependencies(trainer)
-    trainer = with_sources(trainer, indexes=frozenset(_option_values(requirements)), in_image=True)
-    requirements = requirements.with_project(trainer.project, source.folder)
-    requirements = requirements.with_packages(trainer.beside)
-    plan = _plan_generated(trainer, requirements, base, platform)
+    trainer = with_sources(trainer, indexes=requirements.indexes, in_image=True)
+    plan = _plan_generated(trainer, requirements.for_trainer(trainer), base, platform)
     checked = with_preflight(trainer, provided, strict)
     return msgspec.structs.replace(plan, warnings=checked.warnings)
-
-
-def _option_values(requirements: ImageRequirements) -> Iterator[str]:
-    """The values of pip's options in the requirements, indexes among them."""
-    for line in (*requirements.file.pip_lines, *requirements.given.pip_lines):
-        if line.startswith("-"):
-            yield re.split(r"[=\s]+", line, maxsplit=1)[-1].strip()
 
 
 def _no_base(source: TrainerSource) -> ConfigError:
@@ -183,7 +172,6 @@ def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bo
     belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
     check_no_credentials(belonging.credentials, strict)
     files = tuple(pack_file(folder, path) for path in belonging.files)
-    scripts = line_end_warnings(folder, ((file.path, file.executable) for file in files))
     name = os.path.relpath(dockerfile.resolve(), folder.resolve())
     plan = ImagePlan(
         folder=folder,
@@ -197,60 +185,30 @@ def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bo
         byte_count=sum(file.size for file in files),
         dockerfile_name=name if name in belonging.files else "",
         left_out=belonging.left_out,
-        warnings=(*belonging.warnings, *_baked_secrets(text), *scripts, *size_warnings(files)),
+        warnings=(*belonging.warnings, *_baked_secrets(text), *file_warnings(folder, files)),
     )
     return _named(plan, folder.resolve().name)
 
 
 def _named(plan: ImagePlan, given: str) -> ImagePlan:
-    content_hash = _content_hash(plan)
+    """The plan with its name, by the sha256 of all that decides the image, but the content of its base."""
+    document = [
+        ["vtrain-image", LAYOUT_VERSION, plan.platform],
+        plan.dockerfile,
+        plan.plain_dockerfile,
+        [[file.name, file.executable, file.digest] for file in plan.files],
+    ]
+    content_hash = document_digest(document)
     # An image's name has lower-case letters and digits with single dashes between.
     words = re.sub(r"[^a-z0-9]+", "-", given.lower())[:_SLUG_LENGTH].strip("-")
     name = f"{REPOSITORY}/{words or 'trainer'}:{content_hash[:16]}"
     return msgspec.structs.replace(plan, name=name, content_hash=content_hash)
 
 
-def _content_hash(plan: ImagePlan) -> str:
-    """The sha256 of all that decides the image, but for the content of its base."""
-    files = [[file.name, file.executable, file.digest] for file in plan.files]
-    document = [
-        ["vtrain-image", LAYOUT_VERSION, plan.platform],
-        plan.dockerfile,
-        plan.plain_dockerfile,
-        files,
-    ]
-    return document_digest(document)
-
-
-IGNORE_FILE = ".dockerignore"
 _CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#.*\n)*")
 _ENV_LINE = re.compile(r"^[ \t]*(?:ENV|ARG)[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
 _REFERENCE = re.compile(r"""["']?\$(?:\w+|\{\w+\})["']?""")
 _ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
-
-
-class DockerRules(IgnoreRules):
-    """The exclusions of `docker build`: the lines of FILE.dockerignore or .dockerignore, and nothing else.
-
-    Source: docs.docker.com/build/concepts/context, ".dockerignore files".
-    """
-
-    def __init__(self, folder: Path, dockerfile: Path) -> None:
-        beside = dockerfile.with_name(f"{dockerfile.name}{IGNORE_FILE}")
-        found = next((path for path in (beside, folder / IGNORE_FILE) if path.is_file()), None)
-        self.folder = folder
-        self.excluded = frozenset()
-        self.file = found.name if found else ""
-        self.rule_sets = (read_docker_rules(read_lines(found)),) if found else ()
-        self.kept_by_name = frozenset()
-
-    def with_nested(self, path: str, rule_sets: tuple[RuleSet, ...]) -> tuple[RuleSet, ...]:  # noqa: ARG002
-        """The same rules: an ignore file in a subfolder says nothing to Docker."""
-        return rule_sets
-
-    def excludes(self, path: str, name: str, is_folder: bool) -> bool:  # noqa: ARG002
-        """False: Docker has no built-in excludes."""
-        return False
 
 
 def _baked_secrets(text: str) -> Iterator[str]:

@@ -1,26 +1,44 @@
-"""Build a project with its own PEP 517 back end, in a copy, and pack the sdist again reproducibly."""
+"""A project's own PEP 517 back end: it builds sdists, knows dependencies, and shows that a package installs.
+
+It always works in a copy of the files: back ends leave `build/` and `*.egg-info/` where they build.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
 import tarfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Literal
 
-from vtrain.atomic import scratch_folder
+import msgspec
+
+from vtrain.atomic import publish_file, scratch_folder
+from vtrain.digests import document_digest
 from vtrain.errors import PackagingError
+from vtrain.packaging.archive import is_direct, requires_dist
 from vtrain.packaging.credential_files import HINT, credentials_kind
 from vtrain.packaging.direct import Member, copy_unchanged, write_archive
 from vtrain.packaging.module_imports import LARGEST_SOURCE
-from vtrain.packaging.project import Project, tool_versions, version_variables
-from vtrain.packaging.sdist_plan import SdistPlan
+from vtrain.packaging.project import (
+    Project,
+    read_project,
+    read_project_file,
+    table_of,
+    tool_versions,
+    version_variables,
+)
+from vtrain.packaging.requirements import read_given
+from vtrain.packaging.sdist_plan import SdistPlan, with_dependencies
 from vtrain.packaging.source import printable
-from vtrain.packaging.unpacking import readable, unpack_tar
+from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
+from vtrain.privacy import make_private
 from vtrain.program_output import reason
 from vtrain.settings import home_folder
 from vtrain.uv_program import uv_call
@@ -31,7 +49,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["sdist", "wheel"]
 
+CHECKED = ".checked"
+"""A file beside packages that were found to be installable."""
 _NAMES_SHOWN = 5
+_POETRY_TABLE = re.compile(r"^\s*\[\s*tool\s*\.\s*poetry\s*\].*$", re.MULTILINE)
 
 
 class BuildRequirementsError(PackagingError):
@@ -39,26 +60,36 @@ class BuildRequirementsError(PackagingError):
 
 
 def build_project(plan: SdistPlan, out: Path) -> None:
-    """Build the sdist of a project into `out`."""
+    """Build the sdist of a project, and pack it into `out` so that the same content gives the same bytes."""
     with scratch_folder(home_folder()) as work:
         tree, dist, unpacked = (work / name for name in ("tree", "dist", "unpacked"))
-        copy_files(plan, tree)
+        _copy_files(plan, tree)
         built = run_back_end(
             plan.project or Project(),
             tree,
             lambda builder: builder.build("sdist", dist),
-            variables=version_given(plan),
+            variables=_version_given(plan),
         )
         top = _unpack(built, unpacked)
-        names = tuple(sorted(_names(unpacked / top)))
-        _check_credentials(unpacked / top, names)
-        write_archive(out, (_member(unpacked, f"{top}/{name}") for name in names))
+        names = sorted(
+            path.relative_to(top).as_posix()
+            for folder, _, files in os.walk(top)
+            for path in (Path(folder, name) for name in files)
+            if path.is_file()
+        )
+        members = []
+        for name in names:
+            status = (top / name).stat()
+            if kind := credentials_kind(top / name, status.st_size):  # which the back end was not given
+                raise PackagingError(f"The folder's own build packs {kind}: {printable(name)}.", hint=HINT)
+            is_executable = bool(status.st_mode & 0o100)
+            members.append(Member(name=f"{top.name}/{name}", content=top / name, executable=is_executable))
+        write_archive(out, members)
     if plan.entry.path:
         _check_entry(plan, names)
 
 
-def copy_files(plan: SdistPlan, tree: Path) -> None:
-    """Copy the plan's files: back ends leave `build/` and `*.egg-info/` where they build."""
+def _copy_files(plan: SdistPlan, tree: Path) -> None:
     tree.mkdir()
     for file in plan.files:
         target = tree / file.path
@@ -67,7 +98,7 @@ def copy_files(plan: SdistPlan, tree: Path) -> None:
         target.chmod(0o755 if file.executable else 0o644)
 
 
-def version_given(plan: SdistPlan) -> dict[str, str]:
+def _version_given(plan: SdistPlan) -> dict[str, str]:
     """Variables with a version for tools that ask version control: a copy of the files has no history."""
     wanted = version_variables(plan.project) if plan.project else ()
     return {name: f"0+h{plan.content_hash[:16]}" for name in wanted if name not in os.environ}
@@ -152,38 +183,18 @@ def _reason(error: Exception) -> str:
     return ("".join(f"\n{line}" for line in reason((text or "").splitlines())) or str(error)).rstrip(".")
 
 
-def _unpack(built: Path, target: Path) -> str:
-    """Unpack an sdist and return the name of its only folder."""
+def _unpack(built: Path, target: Path) -> Path:
+    """Unpack an sdist and return its only folder."""
     if not built.is_file():
         raise PackagingError(f"The folder's own build wrote no file {built.name}.")
     unpack_tar(built, target)
-    tops = [path.name for path in target.iterdir()]
+    tops = list(target.iterdir())
     if len(tops) != 1:
         raise PackagingError(f"The back end wrote {built.name} with {len(tops)} folders instead of one.")
     return tops[0]
 
 
-def _names(top: Path) -> Iterator[str]:
-    for folder, _, names in os.walk(top):
-        for name in names:
-            path = Path(folder, name)
-            if path.is_file():
-                yield path.relative_to(top).as_posix()
-
-
-def _member(folder: Path, name: str) -> Member:
-    path = folder / name
-    return Member(name=name, content=path, executable=bool(path.stat().st_mode & 0o100))
-
-
-def _check_credentials(top: Path, names: tuple[str, ...]) -> None:
-    """Raise PackagingError for credentials that the back end added: it was given none."""
-    for name in names:
-        if kind := credentials_kind(top / name, (top / name).stat().st_size):
-            raise PackagingError(f"The folder's own build packs {kind}: {printable(name)}.", hint=HINT)
-
-
-def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
+def _check_entry(plan: SdistPlan, names: Sequence[str]) -> None:
     tail = plan.entry.path.removeprefix(f"{plan.entry.root}/")
     if not any(name == tail or name.endswith(f"/{tail}") for name in names):
         hint = "Look at the package list in pyproject.toml, setup.cfg or setup.py."
@@ -230,3 +241,109 @@ def _named_files(plan: SdistPlan, files: list[bytes]) -> set[bytes]:
                 text = (plan.source.folder / file.path).read_bytes()
                 found.update(name for name in files if name in text)
     return found
+
+
+def with_computed_dependencies(plan: SdistPlan) -> SdistPlan:
+    """The plan of a trainer that no back end will build, with the dependencies that only its back end knows.
+
+    It is asked in a copy of the files, once for the same files if vtrain has a home.
+    """
+    project = plan.project
+    if project is None or plan.pep517 or project.dependencies is not None:
+        return plan
+    try:
+        return with_dependencies(plan, _remembered(plan))
+    except PackagingError as error:
+        reason = error.message.rstrip(".").splitlines()[-1].strip()
+        ignored = (
+            f"only the back end {project.backend} knows the project's dependencies, "
+            f"and it failed: {reason}; name them in requirements"
+        )
+        return msgspec.structs.replace(plan, ignored=(*plan.ignored, ignored))
+
+
+def _remembered(plan: SdistPlan) -> tuple[str, ...]:
+    home = home_folder()
+    files = [[file.path, file.digest] for file in plan.files]
+    key = document_digest(["vtrain-dependencies", files, plan.project, sys.version_info[:2]])
+    answer = home / "packages" / key / "dependencies.json"
+    with suppress(OSError, msgspec.DecodeError):
+        os.utime(answer.parent)  # garbage collection keeps what was used lately
+        return msgspec.json.decode(answer.read_bytes(), type=tuple[str, ...])
+    found = _computed_dependencies(plan)
+    if home.is_dir():  # a dry run makes none
+        with suppress(OSError):
+            make_private(answer.parent.parent)
+            answer.parent.mkdir(exist_ok=True)
+            publish_file(answer, msgspec.json.encode(found))
+    return found
+
+
+def _computed_dependencies(plan: SdistPlan) -> tuple[str, ...]:
+    """The requirements in the metadata that the back end prepares, without those of extras."""
+    with scratch_folder(home_folder()) as work:
+        tree = work / "tree"
+        _copy_files(plan, tree)
+        _let_poetry_build(tree / "pyproject.toml")
+        project = plan.project or Project()
+        info = run_back_end(
+            project,
+            tree,
+            lambda builder: builder.metadata_path(work / "info"),
+            "wheel",
+            variables=_version_given(plan),
+        )
+        text = (info / "METADATA").read_bytes()
+    from packaging.metadata import parse_email
+    from packaging.requirements import Requirement
+
+    found = map(Requirement, parse_email(text)[0].get("requires_dist", ()))
+    return tuple(str(line) for line in found if "extra ==" not in str(line.marker))
+
+
+def _let_poetry_build(pyproject: Path) -> None:
+    """Have Poetry take an application for a package, which it makes metadata of."""
+    poetry = table_of(read_project_file(pyproject.parent).tool, "poetry")
+    if poetry.get("package-mode") is not False:
+        return
+    text = re.sub(r"(package-mode\s*=\s*)false", r"\1true", pyproject.read_text("utf-8"), count=1)
+    needed = {"name": '"trainer"', "version": '"0"', "description": '""', "authors": "[]"}
+    added = "".join(f"{key} = {value}\n" for key, value in needed.items() if key not in poetry)
+    pyproject.write_text(_POETRY_TABLE.sub(lambda head: f"{head[0]}\n{added}", text, count=1), "utf-8")
+
+
+def check_install(packages: Sequence[Path], warn: Callable[[str], None]) -> None:
+    """Make a wheel of each package that has a back end, as an installation does; once for the same packages.
+
+    The trainer's package comes last. It is checked before it goes where a fault would be found out late.
+    Raises PackagingError where that fails, or where the metadata names a path of this machine. Where the
+    build requirements cannot be had, a warning says that nothing was checked.
+    """
+    checked = packages[-1].with_name(CHECKED)
+    if checked.is_file():
+        return
+    for package in packages:
+        if package.suffix == ".whl" or is_direct(package):
+            continue
+        try:
+            with scratch_folder(home_folder()) as work:
+                (unpack_zip if package.suffix == ".zip" else unpack_tar)(package, work / "sdist")
+                folder = project_folder(package, work / "sdist")
+                wheel = run_back_end(
+                    read_project(folder) or Project(),
+                    folder,
+                    lambda builder: builder.build("wheel", work / "wheel"),
+                    "wheel",
+                )
+                read_given(requires_dist(wheel) or (), folder, f"the metadata of {package.name}")
+        except BuildRequirementsError as error:
+            reason = " ".join(error.message.split())
+            warn(f"It was not checked that {package.name} can be installed. {reason}")
+            return
+        except PackagingError as error:
+            raise PackagingError(
+                f"{package.name} cannot be installed. {error.message}",
+                hint="If its build reads a file that the sdist lacks, add it (setuptools: MANIFEST.in).",
+            ) from error
+    with suppress(OSError):  # then it is checked again
+        publish_file(checked, b"")

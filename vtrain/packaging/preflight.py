@@ -27,7 +27,6 @@ from vtrain.packaging.distributions import (
     namesake,
     with_brought_along,
 )
-from vtrain.packaging.inline_metadata import inline_dependencies
 from vtrain.packaging.module_imports import (
     LARGEST_SOURCE,
     Import,
@@ -37,6 +36,7 @@ from vtrain.packaging.module_imports import (
     reached_imports,
 )
 from vtrain.packaging.own_modules import own_module
+from vtrain.packaging.project import inline_dependencies
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
 from vtrain.packaging.source import Entry, module_names, printable
 from vtrain.project_names import canonical, distribution_name
@@ -158,7 +158,7 @@ def missing_imports(trainer: TrainerImports, available: frozenset[str]) -> tuple
 
 def _is_provided(item: Import, trainer: TrainerImports, available: frozenset[str]) -> bool:
     """Whether Python itself, the trainer or a distribution that is known to bring it provides an import."""
-    if _is_in_script(item, trainer):
+    if item.is_relative and item.path == trainer.script:
         return False
     top = item.module.split(".")[0]
     if top in _PYTHON or top in trainer.own_names:
@@ -168,15 +168,10 @@ def _is_provided(item: Import, trainer: TrainerImports, available: frozenset[str
     return any(name in available for tried in item.names for name in candidates(tried))
 
 
-def _is_in_script(item: Import, trainer: TrainerImports) -> bool:
-    """Whether it is a relative import of a script, which Python runs without a package."""
-    return item.is_relative and item.path == trainer.script
-
-
 def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -> MissingImport | None:
     """The finding about an import that is not provided; None where a requirement's name resembles it."""
     top, place = item.module.split(".")[0], place_of(item, trainer)
-    if _is_in_script(item, trainer):
+    if item.is_relative and item.path == trainer.script:  # Python runs a script without a package
         fault = f"a script belongs to no package: import `{item.module}` without dots, or give python-module"
         return MissingImport(item=item, place=place, shown=top, fault=fault)
     if trainer.modules.is_local(top):

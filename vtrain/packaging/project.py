@@ -1,4 +1,4 @@
-"""The metadata in a folder's project files, read without a build: name, dependencies, build tools."""
+"""The metadata of a project, read without a build: in a folder's project files, and in a script (PEP 723)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import ast
 import configparser
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.module_imports import UNREADABLE, parse
+from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, parse
+from vtrain.project_names import distribution_name
 from vtrain.special_files import why_special
 from vtrain.text_files import why_not_utf8
 from vtrain.toml_reader import load_toml, toml_text
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
 DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
+_INLINE_START, _INLINE_END = "# /// script", "# ///"
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,16 +204,14 @@ def _install_requires(setup: Path) -> tuple[str, ...] | None:
         tree = parse(setup.read_bytes())
     except UNREADABLE:
         return None
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "setup"]
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    calls = [
+        node for node in nodes if "setup" in (getattr(node.func, "attr", ""), getattr(node.func, "id", ""))
+    ]
     if len(calls) != 1 or any(keyword.arg is None for keyword in calls[0].keywords):
         return None
     given = [keyword.value for keyword in calls[0].keywords if keyword.arg == "install_requires"]
     return _strings(given[0], tree) if given else ()
-
-
-def _called(node: ast.Call) -> str:
-    function = node.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _strings(node: ast.expr, tree: ast.Module) -> tuple[str, ...] | None:
@@ -241,6 +242,31 @@ def _constant(name: str, tree: ast.Module) -> ast.expr:
     if len(values) != 1 or len(stored) != 1 or any(getattr(node, "id", "") == name for node in reached):
         raise ValueError(name)
     return values[0]
+
+
+def has_inline_metadata(script: Path) -> bool:
+    """Whether a line of a script begins a block of metadata, in a file of usual size."""
+    try:
+        with script.open("rb") as file:
+            return _INLINE_START.encode() in file.read(LARGEST_SOURCE).splitlines()
+    except OSError:  # which is an error where the script is read
+        return False
+
+
+def inline_dependencies(text: str) -> tuple[str, ...]:
+    """The dependencies in a script's comments; () without a block of metadata, or with a damaged one."""
+    lines = iter(text.splitlines())
+    if _INLINE_START not in lines:
+        return ()
+    block = list(takewhile(lambda line: line == "#" or line.startswith("# "), lines))
+    while block and block[-1] != _INLINE_END:
+        block.pop()
+    try:
+        dependencies = load_toml("\n".join(line[2:] for line in block[:-1])).get("dependencies")
+    except (ValueError, RecursionError):
+        return ()
+    named = dependencies if isinstance(dependencies, list) else []
+    return tuple(each for each in named if isinstance(each, str) and distribution_name(each))
 
 
 def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -13,7 +13,7 @@ from vtrain.atomic import holding, publish_file, publishing_file, publishing_fol
 from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.archive import SNAPSHOT, metadata_name, metadata_version, packed_files
-from vtrain.packaging.direct import Member, copy_unchanged, script_members, write_archive, write_direct
+from vtrain.packaging.direct import copy_unchanged, script_members, write_archive, write_direct
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.sdist_plan import SdistPlan, read_trainer, with_sources
 from vtrain.packaging.source import TrainerSource
@@ -123,20 +123,33 @@ def _write(plan: SdistPlan, work: Path, packages_dir: Path, progress: Callable[[
             raise PackagingError(f"{project.source.folder}: {error.message}", hint=error.hint) from error
         copy_unchanged(built, work / built.name, file_digest(built))
     _check_versions(plan, work)
-    if plan.companion:
-        _write_companion(plan, work / plan.companion)
+    if plan.companion:  # it carries the requirements and folders which the project's own metadata lacks
+        inside = tuple(f"{extra}/" for extra in plan.extra_dirs)
+        write_direct(
+            work / plan.companion,
+            name=f"{plan.name}-extras",
+            version=_version(plan),
+            requirements=plan.carried,
+            members=[file.member(plan.source.folder) for file in plan.files if file.path.startswith(inside)],
+        )
     if plan.pep517:
         from vtrain.packaging.pep517 import build_project
 
         progress(f"Building {plan.file_name} with the folder's own back end …")
         build_project(plan, work / plan.file_name)
         return
+    members = [file.member(plan.source.folder) for file in plan.files]
+    if plan.source.script:
+        roots = ("", *(["src"] if (plan.source.folder / "src").is_dir() else [])) if plan.project else ()
+        members = script_members(
+            members, script=plan.entry.path, interpreter=plan.entry.interpreter, import_roots=roots
+        )
     write_direct(
         work / plan.file_name,
         name=plan.name,
         version=_version(plan),
         requirements=plan.requirements,
-        members=_direct_members(plan),
+        members=members,
         requires_python=plan.project.requires_python if plan.project else "",
     )
 
@@ -167,30 +180,6 @@ def _version(plan: SdistPlan) -> str:
     return f"0+h{plan.content_hash[:16]}"
 
 
-def _direct_members(plan: SdistPlan) -> list[Member]:
-    members = [file.member(plan.source.folder) for file in plan.files]
-    if not plan.source.script:
-        return members
-    roots = tuple(
-        root for root in ("", "src") if plan.project and (not root or (plan.source.folder / root).is_dir())
-    )
-    return script_members(
-        members, script=plan.entry.path, interpreter=plan.entry.interpreter, import_roots=roots
-    )
-
-
-def _write_companion(plan: SdistPlan, out: Path) -> None:
-    """Write the package that carries the requirements and folders which the project's own metadata lacks."""
-    inside = tuple(f"{extra}/" for extra in plan.extra_dirs)
-    write_direct(
-        out,
-        name=f"{plan.name}-extras",
-        version=_version(plan),
-        requirements=plan.carried,
-        members=[file.member(plan.source.folder) for file in plan.files if file.path.startswith(inside)],
-    )
-
-
 def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
     """The archive with the trainer's files, written now unless it is there and whole; the package is built.
 
@@ -200,24 +189,18 @@ def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
     if not plan.pep517:
         return folder / plan.file_name
     archive = folder / SNAPSHOT
-    if not _holds_files(archive, plan):
-        if archive.is_dir():
-            remove_folder(archive)
-        with publishing_file(archive) as partial:
-            top = plan.source.folder
-            write_archive(partial, (file.member(top, f"{_SNAPSHOT_TOP}/{file.path}") for file in plan.files))
+    found = {}
+    with suppress(PackagingError, OSError):
+        if archive.is_file():
+            found = {str(entry.path): stream_digest(entry.content) for entry in packed_files(archive)}
+    if found == {file.path: file.digest for file in plan.files}:
+        return archive
+    if archive.is_dir():
+        remove_folder(archive)
+    with publishing_file(archive) as partial:
+        top = plan.source.folder
+        write_archive(partial, (file.member(top, f"{_SNAPSHOT_TOP}/{file.path}") for file in plan.files))
     return archive
-
-
-def _holds_files(archive: Path, plan: SdistPlan) -> bool:
-    """Whether an archive is there, and has the plan's files with the content that they have in the plan."""
-    if not archive.is_file():
-        return False
-    try:
-        found = {str(entry.path): stream_digest(entry.content) for entry in packed_files(archive)}
-    except (PackagingError, OSError):
-        return False
-    return found == {file.path: file.digest for file in plan.files}
 
 
 def plan_sdist(
@@ -240,7 +223,7 @@ def plan_sdist(
     excluded = (packages_dir,) if packages_dir else ()
     plan = read_trainer(source, excluded=excluded)
     if plan.project and plan.project.dependencies is None:
-        from vtrain.packaging.computed import with_computed_dependencies
+        from vtrain.packaging.pep517 import with_computed_dependencies
 
         plan = with_computed_dependencies(plan)
     if provided is not None:

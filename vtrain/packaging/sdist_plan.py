@@ -16,47 +16,25 @@ from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.archive import metadata_name
 from vtrain.packaging.credential_files import check_archive
-from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
+from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.packaging.ignore_files import Belonging
-from vtrain.packaging.inline_metadata import has_inline_metadata
-from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.module_imports import TrainerImports
-from vtrain.packaging.project import Project, read_project, tool_versions
+from vtrain.packaging.packed_files import PackedFile, file_warnings, pack_file
+from vtrain.packaging.project import Project, has_inline_metadata, read_project, tool_versions
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
-from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, printable, relative_path
+from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, relative_path
 from vtrain.packaging.sources import LocalProject, Wanted, find_sources
 from vtrain.packaging.tree import belonging_files
 from vtrain.project_names import canonical, distribution_name
-from vtrain.sizes import size_in_words
 
 # Changes whenever the same files would give another archive.
 LAYOUT_VERSION = 3
-
-SIZE_WARNING = 50 * 1000 * 1000
 
 # uv takes NAME-1234567890b12345.tar.gz for version 1234567890b12345 and refuses the metadata's other one.
 _READS_AS_VERSION = re.compile(r"\d+(?:[abc]\d*)?")
 
 _LONGEST_NAME = 100
 """Letters of a package's name: with digest and suffix it has to fit in the 255 bytes of a file's name."""
-
-
-class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of the package: its path relative to the folder, size in bytes, and sha256."""
-
-    path: str
-    size: int
-    executable: bool
-    digest: str
-
-    def member(self, folder: Path, name: str = "") -> Member:
-        """The file, which lies in `folder`, as a member of an archive; by its own path, or another name."""
-        return Member(
-            name=name or self.path,
-            content=folder / self.path,
-            executable=self.executable,
-            digest=self.digest,
-        )
 
 
 class ExtraPackage(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,8 +170,13 @@ def _plan(
     is_built = project is not None and project.is_package and not source.script
     checked = read_given(own, source.folder, "the project's dependencies")
     if not is_built:  # the package has metadata by vtrain, which no back end checks
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
         own = checked.lines
-        _check_python(project)
+        try:
+            SpecifierSet(project.requires_python if project else "")
+        except InvalidSpecifier as error:
+            raise PackagingError(f"The project's requires-python is wrong: {error}.") from None
     lines = tuple(dict.fromkeys((*own, *requirements.lines)))
     plan = SdistPlan(
         source=source,
@@ -208,11 +191,7 @@ def _plan(
         requirements=lines,
         extra_packages=extras,
         extra_dirs=extra_dirs,
-        warnings=(
-            *belonging.warnings,
-            *line_end_warnings(source.folder, ((file.path, file.executable) for file in files), entry.path),
-            *size_warnings(files),
-        ),
+        warnings=(*belonging.warnings, *file_warnings(source.folder, files, entry.path)),
         ignored=(*requirements.warnings, *checked.warnings),
         project=project,
         tool_versions=tool_versions(project.build_requires) if project and is_built else (),
@@ -283,24 +262,11 @@ def with_dependencies(plan: SdistPlan, dependencies: tuple[str, ...]) -> SdistPl
     return _named(msgspec.structs.replace(plan, project=project, requirements=lines, name=name))
 
 
-def _check_python(project: Project | None) -> None:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        SpecifierSet(project.requires_python if project else "")
-    except InvalidSpecifier as error:
-        raise PackagingError(f"The project's requires-python is wrong: {error}.") from None
-
-
 def _named(plan: SdistPlan) -> SdistPlan:
-    content_hash = _content_hash(plan)
-    return msgspec.structs.replace(
-        plan, content_hash=content_hash, file_name=f"{plan.name}-{content_hash[:16]}.tar.gz"
-    )
+    """The plan with its name, by the sha256 of everything that decides the bytes of the package.
 
-
-def _content_hash(plan: SdistPlan) -> str:
-    """The sha256 of everything that decides the bytes of the package. Paths, times and owners do not."""
+    Paths, times and owners do not.
+    """
     document = [
         ["vtrain-sdist", LAYOUT_VERSION, plan.name, plan.entry.path if plan.source.script else ""],
         [[file.path, file.executable, file.digest] for file in plan.files],
@@ -311,10 +277,11 @@ def _content_hash(plan: SdistPlan) -> str:
         plan.pep517 or plan.project,
         *(project.content_hash for project in plan.local),
     ]
-    found = document_digest(document)
-    while _READS_AS_VERSION.fullmatch(found[:16]):
-        found = content_digest(found.encode())
-    return found
+    content_hash = document_digest(document)
+    while _READS_AS_VERSION.fullmatch(content_hash[:16]):
+        content_hash = content_digest(content_hash.encode())
+    file_name = f"{plan.name}-{content_hash[:16]}.tar.gz"
+    return msgspec.structs.replace(plan, content_hash=content_hash, file_name=file_name)
 
 
 def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:
@@ -327,16 +294,6 @@ def _name(source: TrainerSource, project: Project | None, requirements: tuple[st
         return name
     taken = {distribution_name(requirement) for requirement in requirements}
     return f"{name}-trainer" if name in taken else name
-
-
-def pack_file(folder: Path, path: str) -> PackedFile:
-    """The present state of a file. Raises PackagingError if it cannot be read."""
-    try:
-        status = (folder / path).stat()
-        content = file_digest(folder / path)
-    except OSError as error:
-        raise PackagingError(f"Cannot read {printable(path)}: {error.strerror}.") from None
-    return PackedFile(path=path, size=status.st_size, executable=bool(status.st_mode & 0o100), digest=content)
 
 
 def check_no_credentials(paths: tuple[str, ...], strict: bool) -> None:
@@ -376,13 +333,3 @@ def _check_distinct(extras: tuple[ExtraPackage, ...]) -> None:
     twice = next((name for name in names if names.count(name) > 1), "")
     if twice:
         raise PackagingError(f"Two extra packages are called {twice}.")
-
-
-def size_warnings(files: tuple[PackedFile, ...]) -> tuple[str, ...]:
-    """A warning with the largest files, where the package is larger than `SIZE_WARNING`."""
-    total = sum(file.size for file in files)
-    if total <= SIZE_WARNING:
-        return ()
-    largest = sorted(files, key=lambda file: (-file.size, file.path))[:5]
-    shown = ", ".join(f"{printable(file.path)} ({size_in_words(file.size)})" for file in largest)
-    return (f"the package holds {size_in_words(total)}; the largest files are {shown}",)

@@ -141,8 +141,7 @@ def _module_entry(source: TrainerSource, belonging: Belonging, is_project: bool)
             return Entry(path=f"{roots[0]}/{tail}" if roots[0] else tail, root=roots[0])
     for tail in _module_files(module):
         _refuse_left_out(source.folder, tail, belonging)
-    _refuse_missing_module(source, belonging, is_project)
-    raise AssertionError("unreachable")
+    raise _missing_module(source, belonging, is_project)
 
 
 def _module_files(module: str) -> tuple[str, str]:
@@ -165,24 +164,24 @@ def _refuse_left_out(folder: Path, path: str, belonging: Belonging) -> None:
     )
 
 
-def _refuse_missing_module(source: TrainerSource, belonging: Belonging, is_project: bool) -> None:
+def _missing_module(source: TrainerSource, belonging: Belonging, is_project: bool) -> PackagingError:
     module = source.python_module
     modules = module_names(belonging.files, is_project=is_project)
     if not modules:
-        raise PackagingError(f"The folder {source.folder} holds no Python module.")
+        return PackagingError(f"The folder {source.folder} holds no Python module.")
     top, _, rest = module.partition(".")
     if source.folder.resolve().name == top and rest in modules:
-        raise PackagingError(
+        return PackagingError(
             f"The module {module} is not inside the package: {source.folder} is the package {top} itself.",
             hint="Give the folder that holds it as local-package-path.",
         )
     if f"{module}.__init__" in modules:
-        raise PackagingError(f"{module} is a package without __main__.py, which Python cannot run.")
+        return PackagingError(f"{module} is a package without __main__.py, which Python cannot run.")
     import difflib
 
     nearest = difflib.get_close_matches(module, sorted(modules), n=1, cutoff=0.4)
     near = f"the nearest is {nearest[0]}" if nearest else f"it has {', '.join(sorted(modules)[:3])}"
-    raise PackagingError(f"The module {module} is not inside the package; {near}.")
+    return PackagingError(f"The module {module} is not inside the package; {near}.")
 
 
 def module_names(files: tuple[str, ...], *, is_project: bool) -> frozenset[str]:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,6 @@ import msgspec
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.project import ProjectFile, has_setup, read_project_file, table_of
-from vtrain.packaging.workspace import Workspace, has_file
 from vtrain.project_names import canonical
 
 PYPI = "https://pypi.org/simple"
@@ -114,6 +117,80 @@ class _Requirements:
                 self.extras.setdefault(name, set()).update(map(canonical, requirement.extras))
 
 
+class _Workspace:
+    """uv's settings for a project: those of its own file, and of the workspace that it is a member of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = read_project_file(folder)
+        self.root, self.root_file = folder, self.file
+        for place in (folder, *folder.parents) if _has_file(folder) else ():
+            found = self.file if place == folder else _workspace_file(place)
+            if "workspace" in table_of(found.tool, "uv"):
+                if place == folder or folder in _member_folders(place, found):
+                    self.root, self.root_file = place, found
+                break
+
+    @cached_property
+    def members(self) -> dict[str, Path]:
+        """The projects of the workspace, by canonical name."""
+        if "workspace" not in table_of(self.root_file.tool, "uv"):
+            return {}
+        files = {self.root: self.root_file}
+        files |= {folder: read_project_file(folder) for folder in _member_folders(self.root, self.root_file)}
+        return {
+            canonical(file.project.name): folder
+            for folder, file in files.items()
+            if file.project is not None and file.project.name
+        }
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[Path, list[dict[str, Any]]]]:
+        """The sources of dependencies by canonical name, with the folder whose file says them."""
+        found = {}
+        for folder, file in ((self.root, self.root_file), (self.folder, self.file)):
+            for name, said in table_of(file.tool, "uv", "sources").items():
+                listed = said if isinstance(said, list) else [said]
+                found[canonical(name)] = folder, [each for each in listed if isinstance(each, dict)]
+        return found
+
+    @cached_property
+    def settings(self) -> tuple[Path, dict[str, Any]]:
+        """The file of uv's other settings, and what it says: uv.toml replaces the table."""
+        own = self.root / "uv.toml"
+        if own.is_file():
+            toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+            try:
+                return own, toml.loads(own.read_text("utf-8"))
+            except ValueError as error:
+                raise PackagingError(f"uv.toml in {self.root} is not TOML: {error}.") from None
+        return self.root / "pyproject.toml", table_of(self.root_file.tool, "uv")
+
+
+def _workspace_file(folder: Path) -> ProjectFile:
+    """The pyproject.toml of a folder above a project, if it may describe a workspace."""
+    with suppress(PackagingError, OSError, ValueError):  # of no concern to this project
+        if _has_file(folder) and "workspace" in (folder / "pyproject.toml").read_text("utf-8"):
+            return read_project_file(folder)
+    return ProjectFile()
+
+
+def _member_folders(root: Path, file: ProjectFile) -> list[Path]:
+    """The folders of a workspace's members, without its root."""
+    workspace = table_of(file.tool, "uv", "workspace")
+    found: dict[str, dict[Path, None]] = {"members": {}, "exclude": {}}
+    for key, folders in found.items():
+        for pattern in workspace.get(key) or ():
+            with suppress(ValueError, NotImplementedError, IndexError):  # of a pattern that uv refuses
+                folders |= dict.fromkeys(map(Path, map(os.path.realpath, sorted(root.glob(str(pattern))))))
+    return [path for path in found["members"] if _has_file(path) and path not in found["exclude"]]
+
+
+def _has_file(folder: Path) -> bool:
+    """Whether a folder has a pyproject.toml."""
+    return (folder / "pyproject.toml").is_file()
+
+
 class _Finder:
     def __init__(self, top: Path, wanted: Wanted) -> None:
         self.top = Path(os.path.realpath(top))
@@ -126,7 +203,7 @@ class _Finder:
     def visit(self, folder: Path, requirements: _Requirements, extras: frozenset[str]) -> None:
         """Look for the sources of a project's requirements, with these extras of its own."""
         folder = Path(os.path.realpath(folder))
-        workspace = Workspace(folder)
+        workspace = _Workspace(folder)
         names = set(requirements.extras)
         if not requirements.is_complete:
             names |= workspace.sources.keys()
@@ -145,7 +222,7 @@ class _Finder:
         self._check_poetry(folder, workspace.file, names, is_complete=requirements.is_complete)
 
     def _take(
-        self, name: str, entry: dict[str, Any], base: Path, workspace: Workspace, extras: set[str]
+        self, name: str, entry: dict[str, Any], base: Path, workspace: _Workspace, extras: set[str]
     ) -> None:
         place = f"{self._shown(base / 'pyproject.toml')}: [tool.uv.sources]"
         if entry.get("workspace"):
@@ -171,7 +248,7 @@ class _Finder:
         """Add a project, after those that it needs itself."""
         folder = Path(os.path.realpath(folder))
         shown = self._shown(folder)
-        if not has_file(folder) and not (folder.is_dir() and has_setup(folder)):
+        if not _has_file(folder) and not (folder.is_dir() and has_setup(folder)):
             what = "holds no project" if folder.is_dir() else "is not there"
             raise PackagingError(
                 f"{place} takes {name} from {shown}, which {what}.", hint="Correct the path."
@@ -195,14 +272,14 @@ class _Finder:
         self.visit(folder, _Requirements(lines, is_complete=known), frozenset(extras))
         self.projects[name] = LocalProject(name=name, folder=folder)
 
-    def _check_index(self, place: str, name: str, index: str, workspace: Workspace) -> None:
+    def _check_index(self, place: str, name: str, index: str, workspace: _Workspace) -> None:
         tables = (table_of(workspace.file.tool, "uv"), workspace.settings[1])
         listed = (each for table in tables for each in _index_tables(table))
         url = next((str(each.get("url")) for each in listed if each.get("name") == index), "")
         if not self._knows(url):
             self._refuse_index(f"{place} takes {name} from the index {index}", url)
 
-    def _check_indexes(self, workspace: Workspace) -> None:
+    def _check_indexes(self, workspace: _Workspace) -> None:
         """Refuse indexes that may have any of the dependencies."""
         path, settings = workspace.settings
         shown, tool = self._shown(path), workspace.file.tool
@@ -264,7 +341,7 @@ class _Finder:
                     if not all(map(self._knows, urls)):
                         self._refuse_index(f"{place} takes {name} from the index {each['source']}", urls[0])
 
-    def _name_ignored(self, workspace: Workspace, requirements: _Requirements, names: set[str]) -> None:
+    def _name_ignored(self, workspace: _Workspace, requirements: _Requirements, names: set[str]) -> None:
         """Name the settings that select versions of what comes from an index."""
         path, settings = workspace.settings
         no_place = "is ignored, a package's metadata has no place for it"

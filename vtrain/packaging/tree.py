@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,6 +44,10 @@ def belonging_files(
     )
 
 
+# What Python makes of bytes in a name that are not UTF-8.
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")
+
+
 class _TreeWalk:
     def __init__(self, folder: Path, rules: IgnoreRules, extra_dirs: tuple[str, ...]) -> None:
         self.folder = folder
@@ -55,8 +59,12 @@ class _TreeWalk:
         self.followed: list[str] = []
         self.credentials: list[str] = []
         self.extra_dirs = extra_dirs
-        self.outputs = list(_outputs())
-        self.roots = [self.top, *(os.path.realpath(folder / extra) for extra in extra_dirs)]
+        self.outputs: list[os.stat_result] = []
+        for descriptor in (1, 2):
+            with suppress(OSError):  # a closed one
+                self.outputs.append(os.fstat(descriptor))
+        tops = (self.top, *(os.path.realpath(folder / extra) for extra in extra_dirs))
+        self.roots = tuple(f"{top}/" for top in tops)
 
     def visit(self, path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
         """Walk one folder. Without rule sets (an extra dir) only the built-in excludes hold."""
@@ -74,7 +82,7 @@ class _TreeWalk:
             self._visit_entry(entry, f"{path}/{entry.name}" if path else entry.name, rule_sets)
 
     def _visit_entry(self, entry: os.DirEntry[str], path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
-        if not _is_utf8(entry.name):  # wheels name their files in UTF-8
+        if _NOT_UTF8.search(entry.name):  # wheels name their files in UTF-8
             self._leave_out(path, "its name is not UTF-8")
             return
         try:
@@ -122,17 +130,13 @@ class _TreeWalk:
             self._leave_out(path, "it is neither a file nor a folder")
         elif any(os.path.samestat(status, output) for output in self.outputs):
             self.left_out.append(path)  # it changes while it is packed: `vtrain run train.py > log.txt 2>&1`
-        elif entry.is_symlink() and self._leads_out(path):
+        elif entry.is_symlink() and not os.path.realpath(self.folder / path).startswith(self.roots):
             self._leave_out(path, "it is a link to a file outside; put a copy in its place to pack it")
         elif kind := credentials_kind(self.folder / path, status.st_size):
             self._leave_out(path, f"it is {kind}, and those are never packed")
             self.credentials.append(printable(path))
         else:
             self.files.append(path)
-
-    def _leads_out(self, path: str) -> bool:
-        target = os.path.realpath(self.folder / path)
-        return not any(target.startswith(f"{root}/") for root in self.roots)
 
     def _broken_link(self, path: str) -> str:
         """Why a link to a folder is not followed; "" when it is."""
@@ -152,20 +156,9 @@ class _TreeWalk:
         self.warnings.append(f"{shown} is left out: {reason}")
 
 
-def _outputs() -> Iterator[os.stat_result]:
-    """The files that this process writes its output to."""
-    for descriptor in (1, 2):
-        with suppress(OSError):  # a closed one
-            yield os.fstat(descriptor)
-
-
 def _ignored(path: str, is_folder: bool, rule_sets: tuple[RuleSet, ...] | None) -> bool:
     for rules in rule_sets or ():
         verdict = rules.verdict(path, is_folder)
         if verdict is not None:
             return verdict
     return False
-
-
-def _is_utf8(name: str) -> bool:
-    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
