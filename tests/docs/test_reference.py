@@ -160,7 +160,7 @@ def test_the_packages_of_the_design_are_there() -> None:
 def test_every_module_of_a_larger_package_is_in_its_table() -> None:
     text = sections(DOCS / "explanation" / "design.md")["Modules of the larger packages"]
     for table in text.split("| in ")[1:]:
-        package, *named = re.findall(r"`([a-z_/]+)`", table)
+        package, *named = re.findall(r"`([a-z0-9_/]+)`", table)
         there = {path.stem for path in (ROOT / "vtrain" / package).glob("*.py")} - {"__init__"}
         assert sorted(named) == sorted(there), package
 
