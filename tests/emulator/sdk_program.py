@@ -87,12 +87,20 @@ assert names == {"digits", "uploaded"}, names
 uploaded.delete()
 
 try:
-    aiplatform.Tensorboard.create(display_name="board")
+    aiplatform.Featurestore.create("features", online_store_fixed_node_count=1)
 except Exception as error:
     assert "does not emulate" in str(error), error
 else:
-    raise AssertionError("a TensorBoard was made")
+    raise AssertionError("a feature store was made")
 job.delete()
+
+board = aiplatform.Tensorboard.create(display_name="board")
+board.update(description="of mine")
+assert [each.resource_name for each in aiplatform.Tensorboard.list()] == [board.resource_name]
+board.delete()
+table = aiplatform.TabularDataset.create(display_name="table", gcs_source=f"{BUCKET}/table.csv")
+assert aiplatform.TabularDataset(table.resource_name).display_name == "table"
+table.delete()
 
 machines = PersistentResource.create(
     persistent_resource_id="machines",

@@ -207,8 +207,13 @@ def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run)
     document = json.loads(file.read_text())
     del document["endTime"]
     file.write_text(json.dumps(document | {"state": "JOB_STATE_RUNNING"}))
-    found = http("GET", f"/v1/{job['name']}").document
-    assert found["state"] == "JOB_STATE_FAILED" and "emulator ended" in found["error"]["message"]
+
+
+    def now() -> Document:
+        return dict(http("GET", f"/v1/{job['name']}").document)
+
+    assert wait_until(lambda: now()["state"] == "JOB_STATE_FAILED", 10)  # once its thread has ended
+    assert "emulator ended" in now()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_cancel(gcloud: Gcloud, tmp_path: Path) -> None:
 def test_what_is_not_there(gcloud: Gcloud) -> None:
     assert "NOT_FOUND" in gcloud("custom-jobs", "describe", "123", REGION, code=1)
     began = time.monotonic()
-    assert "does not emulate" in gcloud("tensorboards", "list", REGION, code=1)
+    assert "does not emulate" in gcloud("indexes", "list", REGION, code=1)
     assert time.monotonic() - began < 20, "gcloud asked again"
 
 

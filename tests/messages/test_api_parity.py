@@ -45,6 +45,7 @@ WELL_KNOWN = {
                 "PrivateEndpoints",
                 "PrivateServiceConnectConfig",
                 "ResourcesConsumed",
+                "SavedQuery",
                 "SpeculativeDecodingSpec",
                 "UnmanagedContainerModel",
                 "VertexMultimodalDatasetDestination",

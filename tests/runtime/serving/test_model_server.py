@@ -35,6 +35,46 @@ class Broken:
 """
 
 
+TENSORFLOW = """
+class errors:
+    class OpError(Exception):
+        message = "the graph failed"
+
+class Tensor(list):
+    numpy = lambda self: self
+    tolist = lambda self: list(self)
+
+class Spec:
+    def __init__(self, dtype):
+        self.dtype = dtype
+
+def constant(values, dtype):
+    if any(type(value) not in dtype for value in values):
+        raise TypeError(f"expected {dtype[0].__name__}")
+    return Tensor(values)
+
+class Signature:
+    def __init__(self, **inputs):
+        self.structured_input_signature = ((), {name: Spec(dtype) for name, dtype in inputs.items()})
+
+    def __call__(self, number, text=None):
+        if 13 in number:
+            raise errors.OpError()
+        found = {"double": Tensor(2 * each for each in number)}
+        return found if text is None else {**found, "text": text}
+
+class Loaded:
+    def __init__(self, folder):
+        content = open(folder + "/saved_model.pb").read()
+        inputs = {"number": (int, float)} | ({"text": (bytes,)} if content == "both" else {})
+        self.signatures = {"other" if content == "other" else "serving_default": Signature(**inputs)}
+
+class saved_model:
+    load = Loaded
+"""
+"""As much of TensorFlow as the program asks, with a model that doubles numbers."""
+
+
 class Server:
     """The program, started as a backend starts it."""
 
@@ -79,6 +119,7 @@ def modules(tmp_path: Path) -> Path:
     folder = tmp_path / "modules"
     folder.mkdir()
     (folder / "tiny.py").write_text(CODE)
+    (folder / "tensorflow.py").write_text(TENSORFLOW)
     return folder
 
 
@@ -90,7 +131,7 @@ def start(tmp_path: Path, modules: Path) -> Iterator[Callable[..., Server]]:
             folder = tmp_path / "model"
             folder.mkdir()
             for name, content in files.items():
-                (folder / name.replace("_", ".")).write_bytes(content)
+                (folder / ".".join(name.rsplit("_", 1))).write_bytes(content)
             server = Server(folder, family, modules)
             stack.enter_context(server.process)
             stack.callback(server.process.kill)
@@ -175,3 +216,25 @@ def test_a_client_that_goes_away_or_says_nothing_harms_nobody(start: Callable[..
     assert server.process.stdin is not None
     server.process.stdin.close()
     assert server.last_words() == ""
+
+
+def test_a_model_of_tensorflow_takes_values_of_its_one_input_or_objects(start: Callable[..., Server]) -> None:
+    server = start("tf", saved_model_pb=b"one")
+    assert server.predict({"instances": [1, 2.5]}) == (200, {"predictions": [2, 5.0]})
+    assert server.predict({"instances": [{"number": 4}]}) == (200, {"predictions": [8]})
+    assert server.predict({"instances": ["x"]}) == (400, {"error": "expected int"})
+    assert server.predict({"instances": [13]}) == (400, {"error": "the graph failed"})
+
+
+def test_a_model_of_tensorflow_with_several_inputs_and_outputs(start: Callable[..., Server]) -> None:
+    server = start("tf", saved_model_pb=b"both")
+    rows = [{"number": 1, "text": {"b64": "YWJj"}}, {"number": 2, "text": {"b64": "//4="}}]
+    found = [{"double": 2, "text": "abc"}, {"double": 4, "text": {"b64": "//4="}}]
+    assert server.predict({"instances": rows}) == (200, {"predictions": found})
+    status, content = server.predict({"instances": [{"number": 1}]})
+    assert status == 400 and "number, text" in content["error"]
+    assert server.predict({"instances": [{"number": 1, "text": {"b64": "*"}}]})[0] == 400
+
+
+def test_a_model_of_tensorflow_without_the_signature_says_so(start: Callable[..., Server]) -> None:
+    assert "Its signatures: other." in start("tf", saved_model_pb=b"other").last_words()

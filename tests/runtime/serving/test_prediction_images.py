@@ -37,7 +37,8 @@ def test_their_names(name: str, family: str, version: str) -> None:
     [
         "sklearn-cpu.1-6:latest",
         "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest",
-        f"{PREFIX}/tf2-cpu.2-15:latest",
+        f"{PREFIX}/pytorch-cpu.2-4:latest",
+        f"{PREFIX}/sklearn2-cpu.1-6:latest",
         "gcr.io/demo/serve",
         "",
     ],
@@ -49,8 +50,8 @@ def test_other_images_are_none_of_them(uri: str) -> None:
 @pytest.mark.api
 def test_every_image_that_googles_library_lists_is_known() -> None:
     listed = import_module("google.cloud.aiplatform.constants.prediction")
-    images = [uri for uri in listed.SERVING_CONTAINER_URIS if re.search("/(sklearn|xgboost)-", uri)]
-    assert len(images) > 20
+    images = [uri for uri in listed.SERVING_CONTAINER_URIS if re.search("/(sklearn|xgboost|tf2?)-", uri)]
+    assert len(images) > 80
     for uri in images:
         found = prediction_image(uri)
         assert found is not None, uri

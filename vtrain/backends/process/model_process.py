@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,13 +91,15 @@ class ServerProcess:
 
     def remarks(self) -> str:
         """Its last lines: warnings of frameworks, as the server itself writes none."""
-        lines = self._lines()
+        lines = [line for line in self._lines() if not _CHATTER.match(line)]
         return last_words(lines) if lines else ""
 
     def _lines(self) -> list[str]:
         return self._output.read_text("utf-8", "replace").splitlines()
 
 
+_CHATTER = re.compile(r"I[0-9]{4} |WARNING: All log messages before absl::|$")
+"""Lines that TensorFlow writes at every start."""
 _OWN = {"PYTHONUNBUFFERED": "1", "PYTHONNOUSERSITE": "1"}
 
 
@@ -107,8 +110,8 @@ def _image(order: ServingOrder) -> PredictionImage:
     if found is None or (spec is not None and (spec.command or spec.args)):
         what = f"The image {named}" if named else "A model without an image"
         raise ConfigError(
-            f"{what} is no pre-built prediction image of scikit-learn or XGBoost, run as it is: the backend "
-            "process serves no other.",
+            f"{what} is no pre-built prediction image of scikit-learn, XGBoost or TensorFlow, run as it is: "
+            "the backend process serves no other.",
             hint="Take --backend=docker, which runs the image itself." if named else "",
         )
     return found

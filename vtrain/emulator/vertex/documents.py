@@ -16,14 +16,18 @@ from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake
 from vtrain.messages.batch_prediction_job import BatchPredictionJob
 from vtrain.messages.codec import Field, camel_case, fields, read_message, with_json_names
 from vtrain.messages.endpoint import Endpoint
-from vtrain.messages.names import BATCH_PREDICTION_JOBS, ENDPOINTS
+from vtrain.messages.managed_dataset import Dataset
+from vtrain.messages.names import BATCH_PREDICTION_JOBS, DATASETS, ENDPOINTS, TENSORBOARDS
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
+from vtrain.messages.tensorboard import Tensorboard
 
 EMULATED: dict[str, type[Resource]] = {
     **RESOURCES,
     ENDPOINTS: Endpoint,
     BATCH_PREDICTION_JOBS: BatchPredictionJob,
+    TENSORBOARDS: Tensorboard,
+    DATASETS: Dataset,
 }
 """The collections that are emulated, and the message of each."""
 M = TypeVar("M", bound=msgspec.Struct)

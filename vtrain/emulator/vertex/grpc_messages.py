@@ -22,6 +22,8 @@ _SERVICES = (
     "model_service",
     "endpoint_service",
     "prediction_service",
+    "tensorboard_service",
+    "dataset_service",
 )
 _RESOURCES = (
     "custom_job",
@@ -31,6 +33,8 @@ _RESOURCES = (
     "model",
     "endpoint",
     "batch_prediction_job",
+    "tensorboard",
+    "dataset",
 )
 
 

@@ -1,29 +1,32 @@
 """The methods of the API that are emulated: their names in gRPC, their requests in REST, their functions.
 
 Source: the `google.api.http` options of `job_service`, `pipeline_service`, `persistent_resource_service`,
-`model_service`, `endpoint_service` and `prediction_service` of `google/cloud/aiplatform/v1`, and of
-`google/longrunning/operations.proto`.
+`model_service`, `endpoint_service`, `prediction_service`, `tensorboard_service` and `dataset_service` of
+`google/cloud/aiplatform/v1`, and of `google/longrunning/operations.proto`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import EMULATED
 from vtrain.emulator.vertex.endpoints import Endpoints
+from vtrain.emulator.vertex.stored_resources import StoredResources
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.messages.names import (
     BATCH_PREDICTION_JOBS,
     CUSTOM_JOBS,
+    DATASETS,
     ENDPOINTS,
     HYPERPARAMETER_TUNING_JOBS,
     MODELS,
     PERSISTENT_RESOURCES,
+    TENSORBOARDS,
     TRAINING_PIPELINES,
 )
 
@@ -227,6 +230,43 @@ _PREDICTION_METHODS = (
         named="endpoint",
     ),
 )
+
+
+def _kept_methods(
+    noun: str, part: Callable[[TrainingService], StoredResources[Any]], reads: tuple[str, ...], updated: str
+) -> tuple[Method, ...]:
+    """The methods of resources that are only kept: `reads` are fields of a get, `updated` is an answer."""
+    field = noun[0].lower() + noun[1:]
+    update = StoredResources.update_slowly if updated == OPERATION else StoredResources.update
+    return (
+        Method(f"Create{noun}", "POST", "", _part(part, StoredResources.create), OPERATION, field),
+        Method(f"Get{noun}", "GET", "*", _part(part, StoredResources.get), noun, fields=reads),
+        Method(
+            f"List{noun}s",
+            "GET",
+            "",
+            _part(part, StoredResources.list_page),
+            f"List{noun}sResponse",
+            fields=_IN_ORDER,
+        ),
+        Method(f"Update{noun}", "PATCH", "*", _part(part, update), updated, field, ("updateMask",)),
+        Method(f"Delete{noun}", "DELETE", "*", _part(part, StoredResources.delete), OPERATION),
+    )
+
+
+_TENSORBOARD_METHODS = _kept_methods("Tensorboard", lambda service: service.tensorboards, (), OPERATION)
+_DATASET_METHODS = (
+    *_kept_methods("Dataset", lambda service: service.datasets, ("readMask",), "Dataset"),
+    Method(
+        "ImportData",
+        "POST",
+        "*:import",
+        _part(lambda service: service.datasets, StoredResources.import_data),
+        OPERATION,
+        WHOLE,
+        ("importConfigs",),
+    ),
+)
 _OPERATION_METHODS = (
     Method("GetOperation", "GET", "*", _RUN.get_operation, OPERATION),
     Method("ListOperations", "GET", "", _RUN.list_operations, "ListOperationsResponse", fields=_OPERATIONS),
@@ -243,6 +283,8 @@ METHODS: dict[str, tuple[Method, ...]] = {
     MODELS: _MODEL_METHODS,
     BATCH_PREDICTION_JOBS: _job_methods(BATCH_PREDICTION_JOBS, _BATCHES),
     ENDPOINTS: _ENDPOINT_METHODS + _PREDICTION_METHODS,
+    TENSORBOARDS: _TENSORBOARD_METHODS,
+    DATASETS: _DATASET_METHODS,
     OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
@@ -255,6 +297,8 @@ SERVICES = {
     "google.cloud.aiplatform.{version}.ModelService": _MODEL_METHODS,
     "google.cloud.aiplatform.{version}.EndpointService": _ENDPOINT_METHODS,
     "google.cloud.aiplatform.{version}.PredictionService": _PREDICTION_METHODS,
+    "google.cloud.aiplatform.{version}.TensorboardService": _TENSORBOARD_METHODS,
+    "google.cloud.aiplatform.{version}.DatasetService": _DATASET_METHODS,
     "google.longrunning.Operations": _OPERATION_METHODS,
 }
 """The services of gRPC, and the methods of each."""

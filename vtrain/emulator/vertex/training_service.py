@@ -24,17 +24,21 @@ from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import EVERYWHERE, REGION
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
+from vtrain.emulator.vertex.stored_resources import StoredResources, data_of
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.codec import to_document
 from vtrain.messages.log import LogPage, LogQuery
+from vtrain.messages.managed_dataset import Dataset
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.messages.names import (
     CUSTOM_JOBS,
+    DATASETS,
     DEFAULT_REGION,
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
+    TENSORBOARDS,
     TRIAL_LABEL,
     parse_name,
 )
@@ -42,6 +46,8 @@ from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.states import has_ended
 from vtrain.messages.structs import Operation
+from vtrain.messages.tensorboard import Tensorboard
+from vtrain.messages.training_pipeline import InputDataConfig, TrainingPipeline
 from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store
 
@@ -81,6 +87,8 @@ class TrainingService:
         self._operations = Operations()
         self.servers = ModelServers(home, backend, tell)
         self.endpoints = Endpoints(home, self._operations, self.servers, self._model_of)
+        self.tensorboards = StoredResources(home, TENSORBOARDS, Tensorboard, self._operations, "Tensorboard")
+        self.datasets = StoredResources(home, DATASETS, Dataset, self._operations, "Dataset")
         self.batch_predictions = BatchPredictions(home, self._operations, self.servers, self._model_of)
 
     # jobs of all kinds
@@ -92,10 +100,18 @@ class TrainingService:
         _check_region(call)
         with _refusing(root):
             job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)
+            if isinstance(job, TrainingPipeline) and job.input_data_config is not None:
+                job = self._with_data(job, job.input_data_config, call.location)
             backend = self.backends.runner(job, call.location)
             plan = backend.plan(job)
             with self._within_quota(call.location):
                 return to_document(backend.submit(plan))
+
+    def _with_data(self, job: TrainingPipeline, config: InputDataConfig, location: str) -> TrainingPipeline:
+        """The pipeline with the place of its dataset's files for the dataset's id."""
+        place = data_of(self.datasets, location, config.dataset_id)
+        changed = msgspec.structs.replace(config, dataset_id=place)
+        return msgspec.structs.replace(job, input_data_config=changed)
 
     @contextmanager
     def _within_quota(self, location: str) -> Iterator[None]:

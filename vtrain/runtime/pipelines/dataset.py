@@ -47,7 +47,7 @@ Choice = Callable[[DataFile, bytes], str]
 Hear = Callable[[], None]
 
 
-class Dataset(msgspec.Struct, frozen=True, kw_only=True):
+class DatasetFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a dataset, all of one format."""
 
     files: tuple[DataFile, ...]
@@ -59,7 +59,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
         return next(suffix for suffix, name in SUFFIXES.items() if name == self.format)
 
 
-def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
+def find_dataset(config: InputDataConfig, home: Path) -> DatasetFiles:
     """The dataset that is named: a file, a folder of files, a pattern, here or in a local bucket.
 
     Raises ConfigError where there is none, and for a split that this machine does not make.
@@ -83,7 +83,7 @@ def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
             f"--dataset: {config.dataset_id} has files of {' and '.join(sorted(formats))}.",
             hint="Give a pattern that names the files of one format.",
         )
-    dataset = Dataset(files=tuple(files), format=formats.pop())
+    dataset = DatasetFiles(files=tuple(files), format=formats.pop())
     if config.filter_split is not None and dataset.format != JSONL:
         raise ConfigError("filterSplit is about the labels of data items, which only jsonl files have.")
     if config.predefined_split is not None and dataset.format not in (CSV, JSONL):
@@ -153,7 +153,7 @@ def _fractions(config: InputDataConfig) -> tuple[float, ...]:
     return given if any(given) else DEFAULT_FRACTIONS
 
 
-def _with_one_header(dataset: Dataset, config: InputDataConfig) -> Dataset:
+def _with_one_header(dataset: DatasetFiles, config: InputDataConfig) -> DatasetFiles:
     """The files of CSV without empty ones.
 
     Raises ConfigError where their columns differ, or one lacks, and BadDatasetError.
@@ -173,7 +173,7 @@ def _with_one_header(dataset: Dataset, config: InputDataConfig) -> Dataset:
 
 
 def split_dataset(
-    dataset: Dataset, config: InputDataConfig, target: Root, seed: str, hear: Hear = lambda: None
+    dataset: DatasetFiles, config: InputDataConfig, target: Root, seed: str, hear: Hear = lambda: None
 ) -> dict[str, int]:
     """Write the parts into a folder, one file each; how many records each has.
 
@@ -197,7 +197,7 @@ def remove_split(target: Root) -> None:
 
 
 def _write_parts(
-    dataset: Dataset, config: InputDataConfig, target: Root, seed: str, hear: Hear
+    dataset: DatasetFiles, config: InputDataConfig, target: Root, seed: str, hear: Hear
 ) -> dict[str, int]:
     counts = dict.fromkeys(SETS, 0)
     choose = _choice(dataset, config, seed, hear)
@@ -220,7 +220,7 @@ def _write_parts(
     return counts
 
 
-def _records(dataset: Dataset, hear: Hear) -> Iterator[tuple[DataFile, bytes]]:
+def _records(dataset: DatasetFiles, hear: Hear) -> Iterator[tuple[DataFile, bytes]]:
     """All records, each with its file. Many take minutes, in which somebody may cancel the job."""
     due = 0.0
     for file in dataset.files:
@@ -231,7 +231,7 @@ def _records(dataset: Dataset, hear: Hear) -> Iterator[tuple[DataFile, bytes]]:
             yield file, record
 
 
-def _choice(dataset: Dataset, config: InputDataConfig, seed: str, hear: Hear) -> Choice:
+def _choice(dataset: DatasetFiles, config: InputDataConfig, seed: str, hear: Hear) -> Choice:
     """The set of each record; empty for one that is left out."""
     if config.predefined_split is not None:
         return _predefined(dataset, config.predefined_split.key)
@@ -256,7 +256,7 @@ def _drawn(quotas: list[int], source: random.Random) -> Choice:
     return choose
 
 
-def _predefined(dataset: Dataset, key: str) -> Choice:
+def _predefined(dataset: DatasetFiles, key: str) -> Choice:
     """The set that the record itself names; one without, or with another word, is left out."""
     places = {file: columns(read_header(file)).index(key) for file in dataset.files if dataset.format == CSV}
 

@@ -1,4 +1,4 @@
-"""Answers predictions with one model, as the pre-built containers of scikit-learn and XGBoost do.
+"""Answers predictions with one model, as the pre-built containers of scikit-learn, XGBoost and TensorFlow do.
 
 A program of its own: it runs in the environment of the model with the standard library, NumPy and the
 framework, on any Python that has them. Its arguments are the family of the container and the descriptor of a
@@ -7,6 +7,7 @@ socket that listens already. It ends with the process that holds the other end o
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
@@ -21,7 +22,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-FILES = {"sklearn": ("model.joblib", "model.pkl"), "xgboost": ("model.bst", "model.joblib", "model.pkl")}
+FILES = {
+    "sklearn": ("model.joblib", "model.pkl"),
+    "xgboost": ("model.bst", "model.joblib", "model.pkl"),
+    "tf": ("saved_model.pb",),
+}
 """The names of files that the containers of a family accept, in the order in which they look for them."""
 
 
@@ -68,6 +73,8 @@ def _read(path: Path) -> Any:
         import xgboost
 
         return xgboost.Booster(model_file=str(path))
+    if path.suffix == ".pb":
+        return SavedModel(path.parent)
     if path.suffix == ".joblib":
         import joblib
 
@@ -80,6 +87,8 @@ def predict(model: Any, request: Any) -> Any:
     """The predictions for the instances of a request."""
     if not isinstance(request, dict) or not isinstance(request.get("instances"), list):
         raise BadRequest('The request has no list "instances".')
+    if isinstance(model, SavedModel):
+        return model.predict(request["instances"])
     import numpy
 
     try:
@@ -91,6 +100,74 @@ def predict(model: Any, request: Any) -> Any:
 
         instances = xgboost.DMatrix(instances)
     return numpy.asarray(model.predict(instances)).tolist()
+
+
+class SavedModel:
+    """A model of TensorFlow, asked by its signature as TensorFlow Serving does for rows of JSON.
+
+    Source: tensorflow.org/tfx/serving/api_rest, "Specifying input tensors in row format".
+    """
+
+    def __init__(self, folder: Path) -> None:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # else it writes about the processor
+        import tensorflow
+
+        self._tensorflow = tensorflow
+        self._loaded = tensorflow.saved_model.load(str(folder))  # the signature lives as long as it does
+        signatures = self._loaded.signatures
+        if "serving_default" not in signatures:
+            names = ", ".join(sorted(signatures)) or "none"
+            sys.exit(f"The model has no signature serving_default. Its signatures: {names}.")
+        self._signature = signatures["serving_default"]
+        self._inputs = self._signature.structured_input_signature[1]
+
+    def predict(self, instances: list[Any]) -> list[Any]:
+        """The outputs for each instance: one value, or an object of several by their names."""
+        tensorflow = self._tensorflow
+        try:
+            inputs = {
+                name: tensorflow.constant(values, dtype=self._inputs[name].dtype)
+                for name, values in self._columns(_with_bytes(instances)).items()
+            }
+            outputs = self._signature(**inputs)
+        except tensorflow.errors.OpError as error:
+            raise BadRequest(error.message) from error
+        columns = {name: _with_text(tensor.numpy().tolist()) for name, tensor in outputs.items()}
+        if not all(isinstance(rows, list) for rows in columns.values()):
+            raise BadRequest("The model answers with one value for all instances.")
+        if len(columns) == 1:
+            (rows,) = columns.values()
+            return list(rows)
+        length = min(map(len, columns.values()))
+        return [{name: rows[place] for name, rows in columns.items()} for place in range(length)]
+
+    def _columns(self, instances: list[Any]) -> dict[str, list[Any]]:
+        """The values of each input. With one input, an instance is its value."""
+        names = set(self._inputs)
+        if all(isinstance(row, dict) and set(row) == names for row in instances):
+            return {name: [row[name] for row in instances] for name in names}
+        if len(names) == 1:
+            return dict.fromkeys(names, instances)
+        raise BadRequest(f"Each instance has to be an object with {', '.join(sorted(names))}.")
+
+
+def _with_bytes(value: Any) -> Any:
+    """The value with bytes for each {"b64": TEXT}."""
+    if isinstance(value, dict):
+        if set(value) == {"b64"}:
+            return base64.b64decode(value["b64"], validate=True)
+        return {name: _with_bytes(item) for name, item in value.items()}
+    return [_with_bytes(item) for item in value] if isinstance(value, list) else value
+
+
+def _with_text(value: Any) -> Any:
+    """The value with text for bytes; with {"b64": TEXT} where they are none."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"b64": base64.b64encode(value).decode()}
+    return [_with_text(item) for item in value] if isinstance(value, list) else value
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,124 @@
+"""TensorBoards and datasets: they are kept, and a pipeline finds the files of a dataset by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulator_service import emulator_service
+from storage_service import Http
+
+from vtrain.retry import wait_until
+
+PARENT = "/v1/projects/demo/locations/us-central1"
+IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stored") / "home"
+
+
+@pytest.fixture(scope="module")
+def http(home: Path) -> Iterator[Http]:
+    with emulator_service(home) as url:
+        made = Http(url)
+        yield made
+        made.connection.close()
+
+
+def made(http: Http, collection: str, **fields: Any) -> dict[str, Any]:
+    reply = http("POST", f"{PARENT}/{collection}", {"displayName": "first", **fields})
+    assert reply.status == 200, reply.body
+    return dict(reply.document["response"])
+
+
+@pytest.mark.parametrize("collection", ["tensorboards", "datasets"])
+def test_the_life_of_a_resource(http: Http, collection: str) -> None:
+    name = made(http, collection, labels={"a": "b"})["name"]
+    found = http("GET", f"/v1/{name}").document
+    assert (found["displayName"], found["labels"]) == ("first", {"a": "b"})
+    body = {"displayName": "second"}
+    changed = http("PATCH", f"/v1/{name}?updateMask=display_name", body).document
+    assert (changed.get("response") or changed)["displayName"] == "second"
+    listed = http("GET", f"{PARENT}/{collection}?filter=display_name%3Dsecond").document[collection]
+    assert [each["name"] for each in listed] == [name]
+    assert http("DELETE", f"/v1/{name}").document["done"]
+    assert http("GET", f"/v1/{name}").status == http("DELETE", f"/v1/{name}").status == 404
+    assert collection not in http("GET", f"{PARENT}/{collection}").document
+
+
+@pytest.mark.parametrize("collection", ["tensorboards", "datasets"])
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        ("", {"displayName": ""}),
+        ("", {"displayName": 1}),
+        ("", {"unknown": "x"}),
+        ("?updateMask=name", {"name": "x"}),
+        ("?updateMask=unknown", {}),
+        ("", []),
+    ],
+)
+def test_requests_that_are_refused(http: Http, collection: str, query: str, body: Any) -> None:
+    path = f"/v1/{made(http, collection)['name']}{query}" if query else f"{PARENT}/{collection}"
+    reply = http("PATCH" if query else "POST", path, body if body else b"[]" if body == [] else {})
+    assert (reply.status, reply.document["error"]["status"]) == (400, "INVALID_ARGUMENT"), reply.body
+
+
+def test_a_pipeline_reads_a_dataset_by_its_id(http: Http, home: Path) -> None:
+    folder = home / "buckets" / "tables"
+    folder.mkdir(parents=True)
+    (folder / "data.csv").write_text("a,b\n" + "1,2\n" * 20)
+    metadata = {"inputConfig": {"gcsSource": {"uri": ["gs://tables/data.csv"]}}}
+    dataset = made(http, "datasets", metadata=metadata)["name"].rpartition("/")[2]
+    task = {
+        "workerPoolSpecs": [
+            {
+                "machineSpec": {"machineType": "n1-standard-4"},
+                "replicaCount": 1,
+                "pythonPackageSpec": {"executorImageUri": IMAGE, "pythonModule": "this", "packageUris": []},
+            }
+        ]
+    }
+    pipeline = {
+        "displayName": "reads",
+        "trainingTaskDefinition": "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml",
+        "trainingTaskInputs": task,
+        "inputDataConfig": {
+            "datasetId": dataset,
+            "gcsDestination": {"outputUriPrefix": "gs://tables/out"},
+        },
+    }
+    begun = http("POST", f"{PARENT}/trainingPipelines", pipeline)
+    assert begun.status == 200, begun.body
+    found: dict[str, Any] = {}
+
+    def has_ended() -> bool:
+        found.update(http("GET", f"/v1/{begun.document['name']}").document)
+        return "endTime" in found
+
+    assert wait_until(has_ended, 60)
+    assert found["state"] == "PIPELINE_STATE_SUCCEEDED", found
+    assert found["inputDataConfig"]["datasetId"] == "gs://tables/data.csv"
+
+
+@pytest.mark.parametrize("uris", [[], ["gs://tables/a.csv", "gs://tables/b.csv"]])
+def test_a_pipeline_reads_one_place(http: Http, uris: list[str]) -> None:
+    dataset = made(http, "datasets", metadata={"inputConfig": {"gcsSource": {"uri": uris}}})["name"]
+    config = {"datasetId": dataset.rpartition("/")[2]}
+    reply = http("POST", f"{PARENT}/trainingPipelines", {"displayName": "x", "inputDataConfig": config})
+    assert reply.status == 400 and f"names {len(uris)} places" in reply.document["error"]["message"]
+
+
+def test_imported_data_are_where_they_were(http: Http) -> None:
+    name = made(http, "datasets")["name"]
+    body = {"importConfigs": [{"gcsSource": {"uris": ["gs://tables/data.jsonl"]}}]}
+    assert http("POST", f"/v1/{name}:import", body).document["done"]
+    assert http("GET", f"/v1/{name}").document["metadata"] == {
+        "inputConfig": {"gcsSource": {"uri": ["gs://tables/data.jsonl"]}}
+    }
+    for odd in ({"importConfigs": 1}, {"importConfigs": [1]}, {"importConfigs": [{"gcsSource": "x"}]}):
+        assert http("POST", f"/v1/{name}:import", odd).status == 400

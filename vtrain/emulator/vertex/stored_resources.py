@@ -1,0 +1,124 @@
+"""Resources that programs create beside training, and that are only kept: TensorBoards and datasets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
+from vtrain.emulator.vertex.resource_listing import list_all
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import invalid, refusal_of, snake_case
+from vtrain.errors import VtrainError
+from vtrain.messages.batch_prediction_job import GcsSource
+from vtrain.messages.codec import camel_case, to_document
+from vtrain.messages.managed_dataset import Dataset
+from vtrain.messages.names import DATASETS, LOCAL_PROJECT
+from vtrain.messages.structs import Resource
+from vtrain.runtime.supervisor_process import random_job_id
+from vtrain.times import timestamp
+
+M = TypeVar("M", bound=msgspec.Struct)
+R = TypeVar("R", bound=Resource)
+
+
+class StoredResources(Generic[R]):
+    """One collection of such resources. `noun` is the name of the message in the API."""
+
+    def __init__(
+        self, home: Path, collection: str, message: type[R], operations: Operations, noun: str
+    ) -> None:
+        self.files = ResourceFiles(home, collection, message)
+        self._message = message
+        self._operations = operations
+        self._noun = noun
+
+    def create(self, call: VertexCall) -> Document:
+        """Keep a new resource."""
+        if not REGION.fullmatch(call.location):
+            raise invalid(f"{call.location[:100]!r} is not a region.")
+        wanted: Any = self._read(call)
+        if not wanted.display_name:
+            raise invalid(f"{snake_case(self._noun).removeprefix('_')}.display_name is required.")
+        named = msgspec.structs.replace(call, place=msgspec.structs.replace(call.place, id=random_job_id()))
+        now = timestamp()
+        made = msgspec.structs.replace(wanted, name=named.name, create_time=now, update_time=now)
+        self.files.add(made)
+        return self._operation(named, "Create", made)
+
+    def get(self, call: VertexCall) -> Document:
+        """A resource."""
+        return to_document(self.files.find(call.name))
+
+    def list_page(self, call: VertexCall) -> Document:
+        """A page of the resources of a region, or of all."""
+        return list_all(call, map(to_document, self.files.all(call.location)))
+
+    def update(self, call: VertexCall) -> Document:
+        """Change fields of a resource."""
+        return to_document(self._changed(call))
+
+    def update_slowly(self, call: VertexCall) -> Document:
+        """The same, for messages whose update is an operation."""
+        return self._operation(call, "Update", self._changed(call))
+
+    def delete(self, call: VertexCall) -> Document:
+        """Forget a resource."""
+        self.files.remove(call.name)
+        answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+        return self._operations.add(call, answer, "DeleteOperationMetadata")
+
+    def import_data(self, call: VertexCall) -> Document:
+        """Keep where data lie: they stay there."""
+        configs = call.fields.get("importConfigs")
+        if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
+            raise invalid("import_configs is required, a list of messages.")
+        sources = [config.get("gcsSource", config.get("gcs_source", {})) for config in configs]
+        uris = [uri for source in sources for uri in _read_body(GcsSource, source, "gcs_source").uris]
+        with self.files.changing(call.name) as found:
+            self.files.change(found, metadata={"inputConfig": {"gcsSource": {"uri": uris}}})
+        answer = {"@type": call.type_url("ImportDataResponse")}
+        return self._operations.add(call, answer, "ImportDataOperationMetadata")
+
+    def _changed(self, call: VertexCall) -> Any:
+        wanted, mask = self._read(call), call.text("updateMask")
+        fields = [snake_case(camel_case(part.strip())) for part in mask.split(",") if part.strip()]
+        unknown = [field for field in fields if field in ("name", "answer") or not hasattr(wanted, field)]
+        if not fields or unknown:
+            raise invalid(f"update_mask: {mask[:300]!r} names no field that an update changes.")
+        with self.files.changing(call.name) as found:
+            return self.files.change(found, **{field: getattr(wanted, field) for field in fields})
+
+    def _read(self, call: VertexCall) -> R:
+        return _read_body(self._message, call.body, snake_case(self._noun).removeprefix("_"))
+
+    def _operation(self, call: VertexCall, verb: str, resource: Any) -> Document:
+        answer = {"@type": call.type_url(self._noun), **to_document(resource)}
+        return self._operations.add(call, answer, f"{verb}{self._noun}OperationMetadata")
+
+
+def _read_body(message: type[M], document: Any, root: str) -> M:
+    """The message in a request. Raises VertexRefusal."""
+    try:
+        return read_body(message, with_project(document, LOCAL_PROJECT), root)
+    except VtrainError as error:
+        raise refusal_of(error, root) from None
+
+
+def data_of(datasets: StoredResources[Dataset], location: str, dataset_id: str) -> str:
+    """The URI of a dataset's files, for a pipeline; any other text, such as a path, is its own."""
+    if not dataset_id.isdecimal():
+        return dataset_id
+    name = f"projects/{LOCAL_PROJECT}/locations/{location}/{DATASETS}/{dataset_id}"
+    metadata: Any = datasets.files.find(name).metadata or {}
+    uris = metadata.get("inputConfig", {}).get("gcsSource", {}).get("uri", [])
+    if len(uris) != 1:
+        raise invalid(
+            f"The dataset {dataset_id} names {len(uris)} places. A pipeline reads one: a file, a folder or a "
+            "pattern in Cloud Storage."
+        )
+    return str(uris[0])
