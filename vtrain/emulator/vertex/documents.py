@@ -16,11 +16,10 @@ from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake
 from vtrain.messages.batch_prediction_job import BatchPredictionJob
 from vtrain.messages.codec import Field, camel_case, fields, read_message, with_json_names
 from vtrain.messages.endpoint import Endpoint
-from vtrain.messages.managed_dataset import Dataset
+from vtrain.messages.kept_resources import Dataset, Tensorboard
 from vtrain.messages.names import BATCH_PREDICTION_JOBS, DATASETS, ENDPOINTS, TENSORBOARDS
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
-from vtrain.messages.tensorboard import Tensorboard
 
 EMULATED: dict[str, type[Resource]] = {
     **RESOURCES,

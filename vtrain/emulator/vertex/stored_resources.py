@@ -16,7 +16,7 @@ from vtrain.emulator.vertex.vertex_refusals import invalid, refusal_of, snake_ca
 from vtrain.errors import VtrainError
 from vtrain.messages.batch_prediction_job import GcsSource
 from vtrain.messages.codec import camel_case, to_document
-from vtrain.messages.managed_dataset import Dataset
+from vtrain.messages.kept_resources import Dataset
 from vtrain.messages.names import DATASETS, LOCAL_PROJECT
 from vtrain.messages.structs import Resource
 from vtrain.runtime.supervisor_process import random_job_id

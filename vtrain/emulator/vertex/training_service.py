@@ -29,8 +29,8 @@ from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.codec import to_document
+from vtrain.messages.kept_resources import Dataset, Tensorboard
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.managed_dataset import Dataset
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.messages.names import (
     CUSTOM_JOBS,
@@ -46,7 +46,6 @@ from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.states import has_ended
 from vtrain.messages.structs import Operation
-from vtrain.messages.tensorboard import Tensorboard
 from vtrain.messages.training_pipeline import InputDataConfig, TrainingPipeline
 from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store

@@ -1,8 +1,37 @@
-"""Dataset (`google/cloud/aiplatform/v1/dataset.proto`)."""
+"""Tensorboard and Dataset (`google/cloud/aiplatform/v1/tensorboard.proto`, `dataset.proto`)."""
 
 from typing import Any, ClassVar
 
 from vtrain.messages.structs import EncryptionSpec, Int64, Resource, Value
+
+
+class Tensorboard(Resource, frozen=True):
+    """The place of the event files of several jobs."""
+
+    output_fields: ClassVar[frozenset[str]] = frozenset(
+        [
+            "name",
+            "blobStoragePathPrefix",
+            "runCount",
+            "createTime",
+            "updateTime",
+            "satisfiesPzs",
+            "satisfiesPzi",
+        ]
+    )
+    name: str = ""
+    display_name: str = ""
+    description: str = ""
+    encryption_spec: EncryptionSpec | None = None
+    blob_storage_path_prefix: str = ""
+    run_count: int = 0
+    create_time: str = ""
+    update_time: str = ""
+    labels: dict[str, str] = {}
+    etag: str = ""
+    is_default: bool = False
+    satisfies_pzs: bool = False
+    satisfies_pzi: bool = False
 
 
 class Dataset(Resource, frozen=True):
