@@ -341,7 +341,7 @@ def _check_replica(job: AnyJob, replica: str) -> None:
 
 
 def _wish(backend: str, project: str | None, region: str) -> Wish:
-
+    """The place that arguments name; gcloud's active configuration holds from here on."""
     backend, region = texts(backend=backend, region=region)
     if project is not None:
         project = text("project", project)

@@ -86,14 +86,14 @@ def with_project_job(
 
 def _fields(job: ProjectJob) -> dict[str, Any]:
     """The fields of a CustomJob that the project's job sets as they are."""
-    below = {
+    job_spec = {
         "serviceAccount": job.service_account,
         "baseOutputDirectory": {"outputUriPrefix": job.output_dir} if job.output_dir else None,
     }
     given = {
         "displayName": job.name,
         "labels": job.labels,
-        "jobSpec": {name: value for name, value in below.items() if value},
+        "jobSpec": {name: value for name, value in job_spec.items() if value},
     }
     return {name: value for name, value in given.items() if value}
 

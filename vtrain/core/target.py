@@ -37,7 +37,7 @@ LOCAL_RUN = "local-run"
 
 
 class Reporter:
-    """The caller of a workflow, which hears what that does, and is asked. Here it keeps silent."""
+    """The caller of a workflow, which hears what that does, and is asked. This one says nothing."""
 
     def chose(self, choice: Choice) -> None:
         """The backend is chosen, and nothing was asked of it yet."""
