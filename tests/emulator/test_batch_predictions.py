@@ -12,6 +12,8 @@ from emulator_service import emulator_service
 from framework_index import SKLEARN, SUM, framework_index
 from storage_service import Http
 
+from vtrain.emulator.vertex.batch_predictions import LONGEST_LINE
+from vtrain.emulator.vertex.model_servers import MOST_SERVERS
 from vtrain.retry import wait_until
 
 LOCATION = "projects/demo/locations/us-central1"
@@ -208,7 +210,6 @@ def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run)
     del document["endTime"]
     file.write_text(json.dumps(document | {"state": "JOB_STATE_RUNNING"}))
 
-
     def now() -> Document:
         return dict(http("GET", f"/v1/{job['name']}").document)
 
@@ -238,3 +239,50 @@ def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run)
 def test_jobs_that_are_refused(http: Http, model: str, bucket: Path, change: Document, status: int) -> None:
     reply = http("POST", JOBS, body(model, bucket) | change)
     assert reply.status == status and reply.document["error"]["message"], reply.body
+
+
+def test_many_jobs_at_once_lose_no_instance_and_stay_as_they_ended(
+    http: Http, url: str, model: str, bucket: Path
+) -> None:
+    (bucket / "input").write_bytes(b"[1, 2]\n" * 40)
+    fields = {"manualBatchTuningParameters": {"batchSize": 10}}
+    names = [
+        http("POST", JOBS, body(model, bucket, displayName="many", **fields)).document["name"]
+        for _ in range(MOST_SERVERS + 4)
+    ]
+
+    def look() -> set[str]:
+        found = http("GET", f"{JOBS}?filter=display_name%3Dmany").document["batchPredictionJobs"]
+        return {each["state"] for each in found if each["name"] in names}
+
+    seen: set[str] = set()
+    assert wait_until(lambda: seen.update(look()) or look() == {"JOB_STATE_SUCCEEDED"}, 120), seen
+    assert "JOB_STATE_FAILED" not in seen
+    for name in names:
+        assert http("GET", f"/v1/{name}").document["completionStats"] == {"successfulCount": "40"}
+
+
+def test_a_large_file_of_a_list_is_not_cut(run: Run, bucket: Path) -> None:
+    with (bucket / "large").open("wb") as file:
+        file.truncate(LONGEST_LINE + 1)
+    job = run(f"gs://{bucket.name}/large\n".encode(), "file-list")
+    assert job["state"] == "JOB_STATE_FAILED" and "large has more than" in job["error"]["message"]
+
+
+@pytest.mark.parametrize("content", [b'"\\ud800"\n', b"[" * 5000 + b"\n", b"[1e999]\n"])
+def test_lines_that_have_no_form_in_json(run: Run, content: bytes) -> None:
+    job = run(content)
+    assert job["state"] == "JOB_STATE_FAILED"
+    assert "line 1" in job["error"]["message"] or "No instance" in job["error"]["message"]
+
+
+def test_numbers_and_texts_of_csv(run: Run, home: Path) -> None:
+    job = run(b"a,b\n1e1,-2\n1_000,007\n", "csv", manualBatchTuningParameters={"batchSize": 1})
+    assert results(home, job) == [{"instance": [10.0, -2], "prediction": 8.0}]
+    assert job["completionStats"] == {"successfulCount": "1", "failedCount": "1"}
+
+
+def test_a_bucket_alone_takes_the_output(run: Run, bucket: Path) -> None:
+    output = {"predictionsFormat": "jsonl", "gcsDestination": {"outputUriPrefix": f"gs://{bucket.name}"}}
+    job = run(b"[1, 2]\n", outputConfig=output)
+    assert job["outputInfo"]["gcsOutputDirectory"].startswith(f"gs://{bucket.name}/prediction-sum-")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from emulator_service import emulator_service
 from framework_index import SKLEARN, SUM, framework_index
 from storage_service import Http
 
+from vtrain.emulator.vertex.model_servers import MOST_SERVERS
 from vtrain.retry import wait_until
 from vtrain.runtime.process.process_tree import offspring
 
@@ -303,3 +305,63 @@ def test_a_version_that_is_deployed_is_kept(http: Http, endpoint: str, upload: C
     assert "deployedModels" not in http("GET", f"/v1/{model}@1").document
     refused(http("DELETE", f"/v1/{model}@2:deleteVersion"), 400, "FAILED_PRECONDITION")
     refused(http("DELETE", f"/v1/{model}"), 400, "FAILED_PRECONDITION")
+
+
+@pytest.mark.parametrize("mask", ["model", "id", "createTime", "__class__", "__doc__", ""])
+def test_a_deployed_model_keeps_what_it_is(
+    http: Http, endpoint: str, upload: Callable[..., str], mask: str
+) -> None:
+    deployed = deploy(http, endpoint, upload(image=OTHER_IMAGE))
+    body = {"deployedModel": {"id": deployed}, "updateMask": mask}
+    refused(http("POST", f"/v1/{endpoint}:mutateDeployedModel", body), 400, "INVALID_ARGUMENT")
+
+
+def test_a_path_of_a_mask_changes_what_it_names_alone(
+    http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    model = upload(image=OTHER_IMAGE)
+    machine = {"machineType": "n1-standard-4"}
+    resources = {"machineSpec": machine, "minReplicaCount": 1, "maxReplicaCount": 2}
+    deployed = deploy(http, endpoint, model, deployedModel={"model": model, "dedicatedResources": resources})
+    body = {
+        "deployedModel": {"id": deployed, "dedicatedResources": {"maxReplicaCount": 5}},
+        "updateMask": "dedicated_resources.max_replica_count",
+    }
+    response(http, http("POST", f"/v1/{endpoint}:mutateDeployedModel", body))
+    (found,) = http("GET", f"/v1/{endpoint}").document["deployedModels"]
+    assert found["dedicatedResources"] == resources | {"maxReplicaCount": 5}
+    refused(http("PATCH", f"/v1/{endpoint}?updateMask=displayName", {}), 400, "INVALID_ARGUMENT")
+
+
+def test_models_that_cannot_be_served_take_no_room(
+    http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    other = upload(image=OTHER_IMAGE, name="other")
+    for _ in range(MOST_SERVERS + 2):
+        deploy(http, endpoint, other, trafficSplit={})
+    good = deploy(http, endpoint, upload())
+    http("PATCH", f"/v1/{endpoint}?updateMask=trafficSplit", {"trafficSplit": {good: 100}})
+    before = servers()
+    assert predict(http, endpoint, [1, 2]).document["predictions"] == [3]
+    assert servers() == before
+
+
+def test_an_endpoint_whose_model_is_asked_for_while_it_is_undeployed_has_no_server(
+    http: Http, endpoint: str, url: str, upload: Callable[..., str]
+) -> None:
+    before = set(servers())
+    deployed = deploy(http, endpoint, upload())
+    assert predict(http, endpoint, [1, 2]).status == 200
+
+    def ask() -> int:
+        own = Http(url)
+        try:
+            return int(predict(own, endpoint, [1, 2]).status)
+        finally:
+            own.connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask) for _ in range(40)]
+        response(http, http("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed}))
+        assert {each.result() for each in asked} <= {200, 400, 404, 500}
+    assert wait_until(lambda: not set(servers()) - before, 10)

@@ -1,5 +1,6 @@
 """Every text is a format, an order, a key to flatten or a refusal; every document can be printed."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -85,3 +86,10 @@ def test_a_transform_takes_every_value(name: str, document: Any) -> None:
 def test_a_transform_that_is_not_there_is_refused_by_name(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}\\(\\)"):
         parse_format(f"value(n.{name}(x))")
+
+
+def test_a_key_that_a_format_names_many_times_is_not_copied_with_all_below() -> None:
+    names = [f"a.k{number}" for number in range(2000)] + ["a"] * 2000
+    began = time.perf_counter()
+    parse_format(f"json({','.join(names)})")
+    assert time.perf_counter() - began < 5  # 24 s, when each copy had all 2,000

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import base64
 import csv
-import io
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
 from vtrain.emulator.vertex.documents import read_body, with_project
-from vtrain.emulator.vertex.model_servers import ModelServers
-from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
+from vtrain.emulator.vertex.operations import Operations, print_fault
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, refusal_of
 from vtrain.errors import ConfigError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.batch_prediction_job import (
@@ -51,8 +48,10 @@ BATCH = 64
 LONGEST_LINE = 10 << 20
 """Bytes of a line of the input."""
 RESULTS, ERRORS = "prediction.results-00000-of-00001", "prediction.errors_stats-00000-of-00001"
-_USER_ERROR = 3
-_NUMBER = re.compile(r"-?[0-9]{1,300}")
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,2})?")
+ROOM_SECONDS = 0.5
+"""The pause before a job asks again for room among the servers."""
 
 
 class BatchPredictions:
@@ -71,7 +70,8 @@ class BatchPredictions:
         self._operations = operations
         self._servers = servers
         self._find_model = find_model
-        self._cancelled: dict[str, threading.Event] = {}
+        self._running: dict[str, threading.Event] = {}
+        """The jobs that run here, each with what says that it was cancelled."""
 
     def create_job(self, call: VertexCall) -> Document:
         """Begin a job."""
@@ -93,8 +93,12 @@ class BatchPredictions:
             create_time=now,
             update_time=now,
         )
-        self._files.add(job)
-        self._cancelled[job.name] = threading.Event()
+        self._running[job.name] = threading.Event()
+        try:
+            self._files.add(job)
+        except BaseException:
+            del self._running[job.name]
+            raise
         threading.Thread(target=self._run, args=(job, model), name="batch", daemon=True).start()
         return to_document(job)
 
@@ -109,8 +113,9 @@ class BatchPredictions:
     def cancel_job(self, call: VertexCall) -> Document:
         """Ask a job to end after the batch that is being asked."""
         self._files.find(call.name)
-        if call.name in self._cancelled:
-            self._cancelled[call.name].set()
+        if (cancelled := self._running.get(call.name)) is not None:
+            cancelled.set()
+            self._servers.abandon(call.name)
         return {}
 
     def delete_job(self, call: VertexCall) -> Document:
@@ -123,64 +128,89 @@ class BatchPredictions:
 
     def _current(self, job: BatchPredictionJob) -> BatchPredictionJob:
         """The job, failed where the emulator that ran it has ended."""
-        if states.has_ended(job.state) or job.name in self._cancelled:
+        if states.has_ended(job.state) or job.name in self._running:
             return job
-        return self._end(job, states.FAILED, "The emulator ended while the job ran.")
+        job = self._files.find(job.name)  # it may have ended since it was read
+        if states.has_ended(job.state):
+            return job
+        error = Status(code=CODES["INTERNAL"], message="The emulator ended while the job ran.")
+        return msgspec.structs.replace(job, state=states.FAILED, end_time=job.update_time, error=error)
 
     def _run(self, job: BatchPredictionJob, model: Model) -> None:
+        """The whole life of a job, in a thread of its own."""
+        job = msgspec.structs.replace(job, state=states.RUNNING, start_time=timestamp())
         try:
-            self._predict(self._files.change(job, state=states.RUNNING, start_time=timestamp()), model)
-        except VertexRefusal as refusal:
-            self._end(self._files.find(job.name), states.FAILED, refusal.message)
-        except VtrainError as error:
-            self._end(self._files.find(job.name), states.FAILED, f"{error.message} {error.hint}".strip())
-        except OSError as error:
-            self._end(self._files.find(job.name), states.FAILED, f"{error.strerror}: {error.filename}.")
+            try:
+                self._files.change(job)
+                ended = self._predicted(job, model)
+            except VertexRefusal as refusal:
+                ended = _failed(refusal.status, refusal.message)
+            except VtrainError as error:
+                ended = _failed("INVALID_ARGUMENT", f"{error.message} {error.hint}".strip())
+            except OSError as error:
+                ended = _failed("UNAVAILABLE", f"{error.strerror}: {error.filename}.")
+            except Exception as fault:
+                print_fault()
+                ended = _failed("INTERNAL", f"The emulator has a fault: {fault!r}.")
+            if self._running[job.name].is_set():
+                ended = ended | {"state": states.CANCELLED, "error": None}
+            with suppress(StorageError):  # without room for its end, the job has failed with this emulator
+                self._files.change(job, end_time=timestamp(), **ended)
         finally:
             self._servers.stop(job.name)
-            del self._cancelled[job.name]
+            del self._running[job.name]
 
-    def _end(self, job: BatchPredictionJob, state: str, why: str = "", **fields: Any) -> BatchPredictionJob:
-        error = Status(code=_USER_ERROR, message=why) if why else None
-        return self._files.change(job, state=state, end_time=timestamp(), error=error, **fields)
-
-    def _predict(self, job: BatchPredictionJob, model: Model) -> None:
-        """Ask the model batch by batch, and write what it answers."""
-        self._servers.start(job.name, model)
+    def _predicted(self, job: BatchPredictionJob, model: Model) -> dict[str, Any]:
+        """Ask the model batch by batch, and write what it answers; the fields of the job at its end."""
         assert job.output_config is not None and job.output_config.gcs_destination is not None
         prefix = job.output_config.gcs_destination.output_uri_prefix.rstrip("/")
         stamp = re.sub(r"[-:.]", "_", job.create_time[:23])
         name = re.sub(r"[^\w.-]", "_", model.display_name) or model.name.rpartition("/")[2]
         folder = f"{prefix}/prediction-{name}-{stamp}Z"
+        with self._room(job, model), ExitStack() as stack:
+            root = self._buckets.root(folder)
+            results = stack.enter_context(root.publishing(RESULTS, make_mode=0o777))
+            errors = stack.enter_context(root.publishing(ERRORS))
+            counts = self._write(job, model, results, errors)
+        made = {"output_info": OutputInfo(gcs_output_directory=folder), "completion_stats": counts}
+        if counts.failed_count and not counts.successful_count:
+            return _failed("FAILED_PRECONDITION", f"No instance was predicted. See {folder}/{ERRORS}.") | made
+        return {"state": states.SUCCEEDED, **made}
+
+    @contextmanager
+    def _room(self, job: BatchPredictionJob, model: Model) -> Iterator[None]:
+        """A block during which the model's server stays; it waits for room among the servers."""
+        with ExitStack() as stack:
+            while True:
+                try:
+                    stack.enter_context(self._servers.using(job.name, model))
+                    break
+                except ServersBusy:
+                    if self._running[job.name].wait(ROOM_SECONDS):
+                        raise
+            yield
+
+    def _write(
+        self, job: BatchPredictionJob, model: Model, results: BinaryIO, errors: BinaryIO
+    ) -> CompletionStats:
         tuning = job.manual_batch_tuning_parameters
         size = tuning.batch_size if tuning is not None and tuning.batch_size > 0 else BATCH
         shape = _Shape(job.instance_config or InstanceConfig())
         succeeded, failed = 0, 0
-        root = self._buckets.root(folder)
-        with root.publishing(RESULTS, make_mode=0o777) as results, root.publishing(ERRORS) as errors:
-            lines = self._instances(job)
-            while batch := list(islice(lines, size)):
-                if self._cancelled[job.name].is_set():
-                    break
-                try:
-                    predictions = self._ask(job, model, [shape.instance(line) for line in batch])
-                except VtrainError as error:
-                    failed += len(batch)
-                    said = f"Post request fails. Cannot get predictions. Error: {error.message}"
-                    errors.write(f"{(said, len(batch))!r}\n".encode("utf-8", "backslashreplace"))
-                    continue
-                succeeded += len(batch)
-                for line, prediction in zip(batch, predictions, strict=True):
-                    results.write(msgspec.json.encode(shape.answer(line, prediction)) + b"\n")
-        counts = CompletionStats(successful_count=succeeded, failed_count=failed)
-        info = OutputInfo(gcs_output_directory=folder)
-        end = partial(self._end, job, output_info=info, completion_stats=counts)
-        if self._cancelled[job.name].is_set():
-            end(states.CANCELLED)
-        elif failed and not succeeded:
-            end(states.FAILED, f"No instance was predicted. See {folder}/{ERRORS}.")
-        else:
-            end(states.SUCCEEDED)
+        for batch in _batches(self._instances(job), size):
+            if self._running[job.name].is_set():
+                break
+            try:
+                predictions = self._ask(job, model, [shape.instance(line) for line in batch])
+            except VtrainError as error:
+                failed += len(batch)
+                said = f"Post request fails. Cannot get predictions. Error: {error.message}"
+                errors.write(f"{(said, len(batch))!r}\n".encode("utf-8", "backslashreplace"))
+                continue
+            succeeded += len(batch)
+            for line, prediction in zip(batch, predictions, strict=True):
+                results.write(msgspec.json.encode(shape.answer(line, prediction)) + b"\n")
+        return CompletionStats(successful_count=succeeded, failed_count=failed)
 
     def _ask(self, job: BatchPredictionJob, model: Model, instances: list[Any]) -> list[Any]:
         request: Document = {"instances": instances}
@@ -216,14 +246,15 @@ class BatchPredictions:
             raise StorageError(f"No file is named {uri}.")
         return [f"{folder}/{name}" for name in names]
 
-    def _opened(self, uri: str) -> Any:
+    @contextmanager
+    def _opened(self, uri: str) -> Iterator[BinaryIO]:
         folder, _, name = uri.rpartition("/")
         root: Root = self._buckets.root(folder)
         try:
-            root.status(name)
+            with root.open(name) as file:
+                yield file
         except OSError as error:
             raise StorageError(f"{uri} cannot be read: {error.strerror}.") from error
-        return root.open(name)
 
     def _listed_files(self, file: BinaryIO, origin: str) -> Iterator[Any]:
         for line in _lines(file, origin):
@@ -231,7 +262,10 @@ class BatchPredictions:
             if not uri.startswith("gs://"):
                 raise ConfigError(f"{origin}: {uri[:300]!r} is no gs:// URI of a file.")
             with self._opened(uri) as listed:
-                yield {"b64": base64.b64encode(listed.read(LONGEST_LINE)).decode()}
+                content = listed.read(LONGEST_LINE + 1)
+            if len(content) > LONGEST_LINE:
+                raise ConfigError(f"{uri} has more than {LONGEST_LINE} bytes.")
+            yield {"b64": base64.b64encode(content).decode()}
 
 
 class _Shape:
@@ -262,6 +296,25 @@ class _Row(dict[str, Any]):
     """A row of CSV, by the names of the first one."""
 
 
+def _failed(status: str, message: str) -> dict[str, Any]:
+    """The fields of a job that has failed."""
+    return {"state": states.FAILED, "error": Status(code=CODES[status], message=message)}
+
+
+def _batches(lines: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """So many lines at a time, and fewer where they are contents of files, which are large."""
+    batch: list[Any] = []
+    room = LONGEST_LINE
+    for line in lines:
+        batch.append(line)
+        room -= len(line["b64"]) if isinstance(line, dict) and isinstance(line.get("b64"), str) else 0
+        if len(batch) >= size or room <= 0:
+            yield batch
+            batch, room = [], LONGEST_LINE
+    if batch:
+        yield batch
+
+
 def _check(job: BatchPredictionJob) -> None:
     """Raise VertexRefusal for a job that lacks something, or asks for what is not emulated."""
     source, target = job.input_config, job.output_config
@@ -284,7 +337,9 @@ def _check(job: BatchPredictionJob) -> None:
         )
     if job.generate_explanation:
         raise VertexRefusal("UNIMPLEMENTED", "The emulator explains no predictions.")
-    for uri in (*source.gcs_source.uris, target.gcs_destination.output_uri_prefix):
+    if not re.fullmatch(r"gs://[^/]+(/.*)?", target.gcs_destination.output_uri_prefix):
+        raise invalid(f"{target.gcs_destination.output_uri_prefix[:300]!r} is no gs:// URI.")
+    for uri in source.gcs_source.uris:
         if not re.fullmatch(r"gs://[^/]+/.+", uri):
             raise invalid(f"{uri[:300]!r} is no gs:// URI with a bucket and a path.")
     if not source.gcs_source.uris:
@@ -303,27 +358,26 @@ def _lines(file: BinaryIO, origin: str) -> Iterator[bytes]:
 def _json_lines(file: BinaryIO, origin: str) -> Iterator[Any]:
     for number, line in enumerate(_lines(file, origin), 1):
         try:
-            yield json.loads(line)
-        except (ValueError, RecursionError) as error:
+            yield msgspec.json.decode(line)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise ConfigError(f"{origin}, line {number}, is no JSON: {error}.") from error
 
 
 def _csv_rows(file: BinaryIO, origin: str) -> Iterator[_Row]:
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+    lines = (line.decode("utf-8", "replace") for line in _lines(file, origin))
     try:
-        for row in csv.DictReader(text, restval=""):
-            yield _Row({name: _value(value) for name, value in row.items() if name is not None})
+        rows = csv.reader(lines)
+        names = [name.removeprefix("\ufeff") for name in next(rows, [])]
+        if len(set(names)) < len(names):
+            raise ConfigError(f"{origin}: two columns have the same name.")
+        for row in rows:
+            yield _Row(zip(names, map(_value, row), strict=False))
     except csv.Error as error:
         raise ConfigError(f"{origin} is no CSV: {error}.") from error
-    finally:
-        text.detach()
 
 
 def _value(text: str) -> int | float | str:
     """A number where the text is one."""
-    if _NUMBER.fullmatch(text):
+    if _WHOLE.fullmatch(text):
         return int(text)
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    return float(text) if _DECIMAL.fullmatch(text) else text

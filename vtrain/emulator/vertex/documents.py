@@ -14,7 +14,15 @@ import msgspec
 
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
 from vtrain.messages.batch_prediction_job import BatchPredictionJob
-from vtrain.messages.codec import Field, camel_case, fields, read_message, with_json_names
+from vtrain.messages.codec import (
+    Field,
+    camel_case,
+    fields,
+    from_document,
+    read_message,
+    to_document,
+    with_json_names,
+)
 from vtrain.messages.endpoint import Endpoint
 from vtrain.messages.kept_resources import Dataset, Tensorboard
 from vtrain.messages.names import BATCH_PREDICTION_JOBS, DATASETS, ENDPOINTS, TENSORBOARDS
@@ -184,3 +192,38 @@ def _take(document: Mapping[str, Any], steps: list[str], into: dict[str, Any]) -
             _take(value, rest, kept)
     else:
         into[step] = value
+
+
+def updated(current: M, wanted: M, mask: str, changeable: Collection[str]) -> M:
+    """`current` with what `wanted` has at the paths of a field mask, which begin with `changeable` fields.
+
+    Raises VertexRefusal.
+    """
+    if not mask:
+        raise invalid("update_mask is required.")
+    changed, source = to_document(current), to_document(wanted)
+    for path in mask.split(","):
+        steps = [camel_case(step) for step in path.strip().split(".")]
+        if steps[0] not in changeable:
+            raise invalid(f"update_mask: {path[:300]!r} is no field that an update changes.")
+        _put(changed, source, steps)
+    if not changed.get("displayName", "displayName" not in changeable):
+        raise invalid("display_name: Required field is not set.")
+    try:
+        return from_document(type(current), changed)
+    except msgspec.ValidationError:
+        raise invalid(f"update_mask: {mask[:300]!r} names no fields.") from None
+
+
+def _put(target: dict[str, Any], source: Mapping[str, Any], steps: list[str]) -> None:
+    """Copy the value at the end of the steps, or its absence."""
+    step, *rest = steps
+    value = source.get(step)
+    if rest:
+        below = target.setdefault(step, {})
+        if isinstance(below, dict):
+            _put(below, value if isinstance(value, Mapping) else {}, rest)
+    elif value is None:
+        target.pop(step, None)
+    else:
+        target[step] = value

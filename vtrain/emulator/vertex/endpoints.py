@@ -9,20 +9,21 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from vtrain.emulator.vertex.documents import read_body, with_project
-from vtrain.emulator.vertex.model_servers import ModelServers
+from vtrain.emulator.vertex.documents import read_body, updated, with_project
+from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import ConfigError, ServiceError, VtrainError
-from vtrain.messages.codec import camel_case, to_document
+from vtrain.messages.codec import to_document
 from vtrain.messages.endpoint import DeployedModel, Endpoint
 from vtrain.messages.model import Model
 from vtrain.messages.names import ENDPOINTS, LOCAL_PROJECT, ResourceName
@@ -31,14 +32,17 @@ from vtrain.times import timestamp
 
 _OWN_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
 """`CreateEndpointRequest.endpoint_id`."""
-_DEPLOYED_ID = re.compile(r"[0-9]{1,10}")
-"""`DeployedModel.id`: 1 to 10 digits."""
-_SHARE = re.compile(r"[0-9]{1,2}|100")
+_DEPLOYED_ID = re.compile(r"[1-9][0-9]{0,9}")
+"""`DeployedModel.id`: 1 to 10 digits. `0` means the new one in a traffic split."""
+_SHARE = re.compile(r"(?:[0-9]{1,2}|100)(?:\.0)?")
 _CHANGEABLE = frozenset(
     "displayName description labels trafficSplit predictRequestResponseLoggingConfig "
     "clientConnectionConfig".split()
 )
 """The fields that an update changes."""
+_MUTABLE = frozenset(
+    "dedicatedResources automaticResources disableContainerLogging enableAccessLogging".split()
+)
 _NEW = "0"
 """In a traffic split the model that is just being deployed."""
 
@@ -95,12 +99,12 @@ class Endpoints:
 
     def update_endpoint(self, call: VertexCall) -> Document:
         """Change fields of an endpoint."""
-        changes = _masked(Endpoint, call, call.body, "endpoint", _CHANGEABLE)
+        wanted = _read(Endpoint, call.body, "endpoint")
+        wanted = msgspec.structs.replace(wanted, traffic_split=_shares(wanted.traffic_split))
         with self._files.changing(call.name) as found:
-            if "traffic_split" in changes:
-                changes["traffic_split"] = _shares(changes["traffic_split"])
-                _check_split(changes["traffic_split"], {one.id for one in found.deployed_models})
-            return to_document(self._files.change(found, **changes))
+            changed = updated(found, wanted, call.text("updateMask"), _CHANGEABLE)
+            _check_split(changed.traffic_split, {one.id for one in found.deployed_models})
+            return to_document(self._files.change(changed))
 
     def delete_endpoint(self, call: VertexCall) -> Document:
         """Remove an endpoint that has no models."""
@@ -121,7 +125,7 @@ class Endpoints:
         wanted = _read(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
         split = _shares(call.fields.get("trafficSplit") or {})
         if wanted.id and not _DEPLOYED_ID.fullmatch(wanted.id):
-            raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is not a number of 1 to 10 digits.")
+            raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is no number of 1 to 10 digits.")
         if wanted.shared_resources:
             raise VertexRefusal("UNIMPLEMENTED", "The emulator has no deployment resource pools.")
         found, model = self._files.find(call.name), self._find_model(wanted.model)
@@ -141,14 +145,16 @@ class Endpoints:
                 self._start(key, model)
                 with self._files.changing(call.name) as now:
                     _check_new(now, deployed.id, split)
+                    self._find_model(f"{model.name}@{model.version_id}")  # it may be deleted by now
                     shares = {deployed.id if name == _NEW else name: share for name, share in split.items()}
                     self._files.change(
                         now,
                         deployed_models=(*now.deployed_models, deployed),
                         traffic_split=shares or now.traffic_split,
                     )
-            except BaseException:
-                self._servers.stop(key)
+            except VertexRefusal as refusal:
+                if refusal.status != "ALREADY_EXISTS":  # else the server is that of another deployment
+                    self._servers.stop(key)
                 raise
             return {
                 "@type": call.type_url("DeployModelResponse"),
@@ -181,14 +187,12 @@ class Endpoints:
 
     def mutate_deployed_model(self, call: VertexCall) -> Document:
         """Change the resources of a deployed model."""
-        body = call.fields.get("deployedModel", {})
-        wanted = _read(DeployedModel, body, "deployed_model")
-        changes = _masked(DeployedModel, call, body, "deployed_model", None)
+        wanted = _read(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
         with self._files.changing(call.name) as found:
             one = next((each for each in found.deployed_models if each.id == wanted.id), None)
             if one is None:
                 raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted.id[:100]!r}.")
-            changed = msgspec.structs.replace(one, **changes)
+            changed = updated(one, wanted, call.text("updateMask"), _MUTABLE)
             self._files.change(
                 found,
                 deployed_models=tuple(changed if each is one else each for each in found.deployed_models),
@@ -205,24 +209,15 @@ class Endpoints:
         if not isinstance(instances, list) or not instances:
             raise invalid("instances is required, a list with at least one item.")
         found = self._files.find(call.name)
-        shares = {name: share for name, share in found.traffic_split.items() if share > 0}
+        ids = {one.id: one for one in found.deployed_models}
+        shares = {name: share for name, share in found.traffic_split.items() if share > 0 and name in ids}
         if not shares:
             raise VertexRefusal("FAILED_PRECONDITION", f"No model of {call.name} has traffic.")
         (chosen,) = random.choices(list(shares), list(shares.values()))
-        deployed = next(one for one in found.deployed_models if one.id == chosen)
+        deployed = ids[chosen]
         model = self._find_model(f"{deployed.model}@{deployed.model_version_id}")
         request = {name: call.fields[name] for name in ("instances", "parameters") if name in call.fields}
-        key = _key(call.name, deployed.id)
-        try:
-            self._servers.start(key, model)
-        except VtrainError as error:
-            raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
-        try:
-            predictions = self._servers.ask(key, model, request)
-        except ConfigError as error:
-            raise invalid(error.message) from None
-        except VtrainError as error:
-            raise VertexRefusal("INTERNAL", _whole(error)) from None
+        predictions = self._predictions(_key(call.name, chosen), model, request)
         return {
             "predictions": predictions,
             "deployedModelId": deployed.id,
@@ -243,11 +238,31 @@ class Endpoints:
     def _start(self, key: str, model: Model) -> None:
         """Start the server of a model. One that nothing here can serve is deployed without."""
         try:
-            self._servers.start(key, model)
+            with self._servers.using(key, model):
+                pass
         except ServiceError as error:
             raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
         except VtrainError:
             pass  # each prediction says why
+
+    def _predictions(self, key: str, model: Model, request: Document) -> list[Any]:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._servers.using(key, model))
+            except ServersBusy as error:
+                raise VertexRefusal("RESOURCE_EXHAUSTED", _whole(error)) from None
+            except VtrainError as error:
+                raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
+            endpoint, _, deployed_id = key.rpartition("/")
+            if all(one.id != deployed_id for one in self._files.find(endpoint).deployed_models):
+                self._servers.stop(key)  # it was undeployed while its server started
+                raise VertexRefusal("NOT_FOUND", f"{endpoint} has no deployed model {deployed_id}.")
+            try:
+                return self._servers.ask(key, model, request)
+            except ConfigError as error:
+                raise invalid(error.message) from None
+            except VtrainError as error:
+                raise VertexRefusal("INTERNAL", _whole(error)) from None
 
 
 def _placed(call: VertexCall, endpoint_id: str) -> ResourceName:
@@ -270,28 +285,11 @@ def _read(cls: Any, document: Any, path: str) -> Any:
         raise refusal_of(error, path) from None
 
 
-def _masked(
-    cls: Any, call: VertexCall, document: Any, path: str, changeable: frozenset[str] | None
-) -> dict[str, Any]:
-    """The attributes that an update changes, with their values. Raises VertexRefusal."""
-    mask = call.text("updateMask")
-    if not mask:
-        raise invalid("update_mask is required.")
-    wanted = _read(cls, document, path)
-    changes = {}
-    for field in (camel_case(part.strip()).partition(".")[0] for part in mask.split(",")):
-        attribute = snake_case(field)
-        if (changeable is not None and field not in changeable) or not hasattr(wanted, attribute):
-            raise invalid(f"update_mask: {field[:300]!r} is no field that an update changes.")
-        changes[attribute] = getattr(wanted, attribute)
-    return changes
-
-
 def _shares(split: Any) -> dict[str, int]:
     """The shares of the traffic in a request, in percent, without those of nothing. Raises VertexRefusal."""
     if not isinstance(split, Mapping) or not all(_SHARE.fullmatch(str(share)) for share in split.values()):
         raise invalid("traffic_split: expected whole numbers from 0 to 100 by the ids of deployed models.")
-    return {str(name): int(share) for name, share in split.items() if int(share)}
+    return {str(name): whole for name, share in split.items() if (whole := int(float(share)))}
 
 
 def _check_split(split: Mapping[str, int], ids: set[str]) -> None:
@@ -305,6 +303,8 @@ def _check_split(split: Mapping[str, int], ids: set[str]) -> None:
 def _check_new(endpoint: Endpoint, deployed_id: str, split: Mapping[str, int]) -> None:
     """Raise VertexRefusal where a model cannot be deployed under that id, or with these shares."""
     ids = {one.id for one in endpoint.deployed_models}
+    if _NEW in split and deployed_id in split:
+        raise invalid(f"traffic_split: 0 and {deployed_id} are the same deployed model.")
     if deployed_id in ids:
         raise VertexRefusal("ALREADY_EXISTS", f"{endpoint.name} has a deployed model {deployed_id} already.")
     _check_split(split, ids | {_NEW, deployed_id})

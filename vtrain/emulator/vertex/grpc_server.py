@@ -33,7 +33,8 @@ from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 
-THREADS = 16
+THREADS = 64
+"""Calls at once: predictions and waits may take long."""
 DETAILS = (error_details_pb2.ErrorInfo,)
 """The messages in the details of a job's error: their import makes them known to the library."""
 LARGEST_MESSAGE = 10 << 20
@@ -217,7 +218,7 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
         named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
         name = str(named.pop("name" if named is not fields else method.named, "") or "")
     else:
-        name = str(fields.get("parent", ""))
+        name = str(fields.get("parent") or fields.pop("name", ""))
     parts = name.split("/")
     if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations" or not all(parts):
         raise VertexRefusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
@@ -228,7 +229,7 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
         raise VertexRefusal(
             "INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method."
         )
-    collection = "/".join(rest) if method.of_one else _collection(method)
+    collection = "/".join(rest if method.of_one else [*rest, _collection(method)])
     place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
     return VertexCall(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
 

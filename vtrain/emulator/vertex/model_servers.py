@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from vtrain.atomic import scratch_folder
 from vtrain.backends import BackendSettings
 from vtrain.backends.model_interface import ModelServer, ServingOrder
 from vtrain.backends.registry import choose_for
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, ServiceError, VtrainError
 from vtrain.messages.model import Model
 from vtrain.messages.names import LOCAL_PROJECT
 from vtrain.runtime.serving.artifacts import check_artifacts, foreign_part
@@ -26,6 +28,10 @@ END_SECONDS = 30.0
 """The time for a server to end that is just being made: what installs its framework is not stopped."""
 
 
+class ServersBusy(ConfigError):
+    """All servers that there may be are starting, or answer somebody."""
+
+
 class ModelServers:
     """The servers of one emulator, by the ids of deployed models. Several threads use it."""
 
@@ -36,27 +42,44 @@ class ModelServers:
         self._tell = tell
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
         self._lock = threading.Lock()
+        self._is_closed = False
 
-    def start(self, key: str, model: Model) -> ModelServer:
-        """A healthy server of the model, started where none runs.
+    @contextmanager
+    def using(self, key: str, model: Model) -> Iterator[ModelServer]:
+        """A block with a healthy server of the model, which is started where none runs, and is kept in it.
 
-        Raises ServiceError for a server that ends or does not get healthy, and another VtrainError where
-        nothing of this machine can serve the model.
+        Raises ServiceError for a server that ends or does not get healthy, ServersBusy, and another
+        VtrainError where nothing of this machine can serve the model.
         """
-        while True:
-            slot = self._slot(key)
+        slot = self._enter(key)
+        try:
             with slot.lock:
-                if slot.is_over:  # others took its room meanwhile
-                    continue
-                if slot.server is None or slot.server.failure():
+                if slot.is_over:
+                    raise ConfigError("The model is not deployed any more.")
+                if slot.server is None or _has_ended(slot.server):
                     slot.clear()
                     slot.server = self._serve(model, slot)
-                return slot.server
+                server = slot.server
+            yield server
+        finally:
+            self._leave(key, slot)
 
     def ask(self, key: str, model: Model, request: dict[str, Any]) -> list[Any]:
-        """The predictions of the model. Raises as `start`, and ConfigError for a request that it refuses."""
-        server = self.start(key, model)
-        return ask(server.address, served(model, "").predict_route, request)
+        """The predictions of the model. Raises as `using`, and ConfigError for a request that it refuses."""
+        with self.using(key, model) as server:
+            predictions = ask(server.address, served(model, "").predict_route, request)
+        try:
+            msgspec.json.encode(predictions)
+        except (ValueError, OverflowError, RecursionError) as error:
+            raise ServiceError(f"The model's answer has no form in JSON: {error}.") from error
+        return predictions
+
+    def abandon(self, key: str) -> None:
+        """Let the server of a model get healthy no more, without waiting for its end."""
+        with self._lock:
+            slot = self._slots.get(key)
+        if slot is not None:
+            slot.is_over = True
 
     def stop(self, key: str) -> None:
         """End the server of a model, if there is one."""
@@ -66,20 +89,34 @@ class ModelServers:
             slot.end()
 
     def close(self) -> None:
-        """End all servers."""
+        """End all servers; no other is started."""
+        self._is_closed = True
         for key in list(self._slots):
             self.stop(key)
 
-    def _slot(self, key: str) -> _Slot:
-        """The place of a model's server; those that were asked the longest time ago make room for it."""
+    def _enter(self, key: str) -> _Slot:
+        """The place of a model's server, with one user more. Raises ServersBusy where there is no room."""
         with self._lock:
+            if self._is_closed:
+                raise ConfigError("The emulator ends.")
+            evicted = None
+            if key not in self._slots and len(self._slots) >= MOST_SERVERS:
+                oldest = next((name for name, each in self._slots.items() if not each.users), None)
+                if oldest is None:
+                    raise ServersBusy(f"{MOST_SERVERS} models are starting or answering.", hint="Ask again.")
+                evicted = self._slots.pop(oldest)
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)
-            idle = [name for name, each in self._slots.items() if each.server is not None and name != key]
-            surplus = [self._slots.pop(name) for name in idle[: max(len(self._slots) - MOST_SERVERS, 0)]]
-        for each in surplus:
-            each.end()
+            slot.users += 1
+        if evicted is not None:
+            evicted.end()
         return slot
+
+    def _leave(self, key: str, slot: _Slot) -> None:
+        with self._lock:
+            slot.users -= 1
+            if slot.server is None and not slot.users and self._slots.get(key) is slot:
+                del self._slots[key]  # a model that cannot be served takes no room
 
     def _serve(self, model: Model, slot: _Slot) -> ModelServer:
         """A healthy server, which the slot's stack ends."""
@@ -99,7 +136,7 @@ class ModelServers:
             server: ModelServer = slot.stack.enter_context(backend.model_serving(settings).serve(order))
 
             def failure() -> str:
-                return "It was undeployed." if slot.is_over else server.failure()
+                return "It is not wanted any more." if slot.is_over else server.failure()
 
             route = served(model, "").health_route
             await_health(server.address, route, start_seconds(model), failure, self._tell)
@@ -109,6 +146,14 @@ class ModelServers:
         return server
 
 
+def _has_ended(server: ModelServer) -> bool:
+    """Whether a server has ended, or is gone altogether, as a container that somebody removed."""
+    try:
+        return bool(server.failure())
+    except VtrainError:
+        return True
+
+
 class _Slot:
     """The place of one model's server; its lock is held while the server starts or ends."""
 
@@ -116,6 +161,7 @@ class _Slot:
         self.lock = threading.Lock()
         self.server: ModelServer | None = None
         self.stack = ExitStack()
+        self.users = 0
         self.is_over = False
 
     def clear(self) -> None:

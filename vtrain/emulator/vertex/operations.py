@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of
@@ -81,6 +82,12 @@ class Operations:
             return [one for name, one in self._known.items() if name.startswith(f"{place}/")][::-1]
 
 
+def print_fault() -> None:
+    """Print the traceback of an exception in a thread, where stderr can be written."""
+    with suppress(OSError):
+        traceback.print_exc()
+
+
 def _outcome(work: Callable[[], Document], project: str) -> Document:
     """The end of an operation: its response, or its error with names of the client's project."""
     try:
@@ -90,7 +97,7 @@ def _outcome(work: Callable[[], Document], project: str) -> Document:
     except VtrainError as error:
         refusal = refusal_of(error)
     except Exception:
-        traceback.print_exc()
+        print_fault()
         refusal = VertexRefusal("INTERNAL", "The emulator has a fault: its messages on stderr tell which.")
     message = refusal.message.replace(f"projects/{LOCAL_PROJECT}/", f"projects/{project}/")
     return {"done": True, "error": {"code": CODES[refusal.status], "message": message}}

@@ -14,6 +14,7 @@ import msgspec
 from vtrain.atomic import publish_file
 from vtrain.emulator.running import FOLDER
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
+from vtrain.errors import StorageError
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.names import parse_name
 from vtrain.messages.structs import Resource
@@ -44,7 +45,7 @@ class ResourceFiles(Generic[R]):
             return from_document(self._message, msgspec.json.decode(file.read_bytes()))
         except FileNotFoundError:
             raise self._not_found(name) from None
-        except msgspec.MsgspecError as error:
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
             raise VertexRefusal("INTERNAL", f"The file {file} is damaged: {error}.") from None
 
     def all(self, location: str = EVERYWHERE) -> list[R]:
@@ -54,7 +55,7 @@ class ResourceFiles(Generic[R]):
         for file in self._folder.glob(f"{where}.*.json") if where == "*" or REGION.fullmatch(where) else ():
             try:
                 found.append(from_document(self._message, msgspec.json.decode(file.read_bytes())))
-            except (OSError, msgspec.MsgspecError):
+            except (OSError, msgspec.MsgspecError, RecursionError):
                 continue
         return sorted(found, key=lambda one: getattr(one, "create_time", ""), reverse=True)
 
@@ -93,8 +94,12 @@ class ResourceFiles(Generic[R]):
         return self._folder / f"{full.location}.{full.id}.json"
 
     def _write(self, resource: Any) -> None:
-        make_private(self._folder)
-        publish_file(self._file(resource.name), msgspec.json.encode(to_document(resource)))
+        file = self._file(resource.name)
+        try:
+            make_private(self._folder)
+            publish_file(file, msgspec.json.encode(to_document(resource)))
+        except OSError as error:
+            raise StorageError(f"{file} cannot be written: {error.strerror}.") from error
 
     def _not_found(self, name: str) -> VertexRefusal:
         return VertexRefusal("NOT_FOUND", f"The {self._noun} {name[:300]} does not exist.")

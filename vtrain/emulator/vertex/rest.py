@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -38,6 +39,7 @@ _PROJECT = r"((?:[a-z0-9.-]{1,100}:)?[^/:?]{1,200})"
 _PATH = re.compile(
     rf"/(?:v1|v1beta1|ui)/projects/{_PROJECT}/locations/{_PART}/([^:?]{{1,1000}})(?::([A-Za-z]{{1,60}}))?"
 )
+SLOW_THREADS = 64
 _COMMON = frozenset(
     "$.xgafv access_token alt $alt callback fields $fields key oauth_token prettyPrint $prettyPrint "
     "quotaUser uploadType upload_protocol".split()
@@ -69,11 +71,19 @@ def api_routes(service: TrainingService) -> list[Route]:
     ]
 
 
+@cache
+def _limiter() -> CapacityLimiter:
+    """The threads of requests that may take long, so that none of the others waits for them."""
+    return CapacityLimiter(SLOW_THREADS)
+
+
 async def _answered(request: Request, run: Callable[[bytes], Document]) -> Response:
     """The answer of a function that works in a thread, or that of its error."""
     try:
         body = await receive_body(request)
-        return as_json(await run_in_threadpool(run, body), 200)
+        is_slow = request.scope["path"].endswith((":predict", ":wait"))
+        answer = await to_thread.run_sync(run, body, limiter=_limiter() if is_slow else None)
+        return as_json(answer, 200)
     except StorageRefusal as refusal:  # the body is too large or too slow
         document = {"code": refusal.status, "message": refusal.message, "status": "INVALID_ARGUMENT"}
         return as_json({"error": document}, refusal.status)

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.documents import read_body, updated, with_project
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
@@ -15,7 +15,7 @@ from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import invalid, refusal_of, snake_case
 from vtrain.errors import VtrainError
 from vtrain.messages.batch_prediction_job import GcsSource
-from vtrain.messages.codec import camel_case, to_document
+from vtrain.messages.codec import fields, to_document
 from vtrain.messages.kept_resources import Dataset
 from vtrain.messages.names import DATASETS, LOCAL_PROJECT
 from vtrain.messages.structs import Resource
@@ -84,14 +84,11 @@ class StoredResources(Generic[R]):
         answer = {"@type": call.type_url("ImportDataResponse")}
         return self._operations.add(call, answer, "ImportDataOperationMetadata")
 
-    def _changed(self, call: VertexCall) -> Any:
-        wanted, mask = self._read(call), call.text("updateMask")
-        fields = [snake_case(camel_case(part.strip())) for part in mask.split(",") if part.strip()]
-        unknown = [field for field in fields if field in ("name", "answer") or not hasattr(wanted, field)]
-        if not fields or unknown:
-            raise invalid(f"update_mask: {mask[:300]!r} names no field that an update changes.")
+    def _changed(self, call: VertexCall) -> R:
+        wanted = self._read(call)
+        changeable = fields(self._message).keys() - self._message.output_fields
         with self.files.changing(call.name) as found:
-            return self.files.change(found, **{field: getattr(wanted, field) for field in fields})
+            return self.files.change(updated(found, wanted, call.text("updateMask"), changeable))
 
     def _read(self, call: VertexCall) -> R:
         return _read_body(self._message, call.body, snake_case(self._noun).removeprefix("_"))

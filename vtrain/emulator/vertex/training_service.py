@@ -5,6 +5,7 @@ Every project is the project `local` of this machine; in answers names have the 
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from vtrain.emulator.vertex.documents import read_body, with_project
 from vtrain.emulator.vertex.endpoints import Endpoints
 from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
-from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.operations import LONGEST_WAIT, Operations
 from vtrain.emulator.vertex.resource_files import EVERYWHERE, REGION
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
 from vtrain.emulator.vertex.stored_resources import StoredResources, data_of
@@ -280,7 +281,7 @@ class TrainingService:
 
     def delete_model_version(self, call: VertexCall) -> Document:
         """Remove one version of a model."""
-        self._check_unused(*call.name.split("@"))
+        self._check_unused(*call.name.split("@", 1))
         try:
             self.backends.models(call.location).delete_model_version(call.name)
         except ConflictError as error:
@@ -342,12 +343,10 @@ class TrainingService:
 
     def wait_operation(self, call: VertexCall) -> Document:
         """An operation as soon as it has ended, or as it stands when the time is over."""
-        timeout = call.text("timeout").removesuffix("s") or "inf"
-        try:
-            seconds = float(timeout)
-        except ValueError:
-            raise invalid(f"timeout: {timeout[:100]!r} is no duration.") from None
-        return self._operations.wait(call.name, seconds)
+        timeout = call.text("timeout")
+        if timeout and not re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,9})?s", timeout):
+            raise invalid(f"timeout: {timeout[:100]!r} is no duration.")
+        return self._operations.wait(call.name, float(timeout[:-1]) if timeout else LONGEST_WAIT)
 
     def list_operations(self, call: VertexCall) -> Document:
         """The operations of a resource, or of a place, the newest first."""

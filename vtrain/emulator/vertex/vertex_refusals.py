@@ -67,7 +67,7 @@ class VertexRefusal(Exception):
     def __init__(self, status: str, message: str) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = message.encode("utf-8", "replace").decode()  # a model's words may hold anything
 
     @property
     def http_status(self) -> int:

@@ -86,10 +86,15 @@ class Node:
         self.is_active = self.is_active or bool(other.key.calls)
         self.key = other.key if other.key.calls else msgspec.structs.replace(self.key, path=other.key.path)
 
+    def alone(self) -> Node:
+        """A separate node with the same attributes, and nothing below it."""
+        twin = copy.copy(self)
+        twin.given, twin.branches = dict(self.given), {}
+        return twin
+
     def copy(self) -> Node:
         """A separate node with the same attributes, and copies of all that is below."""
-        twin = copy.copy(self)
-        twin.given = dict(self.given)
+        twin = self.alone()
         twin.branches = {step: branch.copy() for step, branch in self.branches.items()}
         return twin
 
@@ -336,7 +341,7 @@ class _FormatParser:
         if last in parent.branches:
             node = parent.branches[last]
             if not only_order and path in self.column_paths:
-                node = node.copy()
+                node = node.alone()  # another column, which is not in the tree
             node.is_hidden = node.is_hidden and only_order and bool(node.order)
         elif isinstance(last, int) and EVERY in parent.branches:
             node = parent.branches[last] = parent.branches[EVERY].copy()
