@@ -12,7 +12,7 @@ from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import invalid, refusal_of, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import VtrainError
 from vtrain.messages.batch_prediction_job import GcsSource
 from vtrain.messages.codec import fields, to_document
@@ -107,11 +107,13 @@ def _read_body(message: type[M], document: Any, root: str) -> M:
 
 
 def data_of(datasets: StoredResources[Dataset], location: str, dataset_id: str) -> str:
-    """The URI of a dataset's files, for a pipeline; any other text, such as a path, is its own."""
-    if not dataset_id.isdecimal():
-        return dataset_id
+    """The URI of a dataset's files, for a pipeline; an id of none, such as a path, is its own."""
     name = f"projects/{LOCAL_PROJECT}/locations/{location}/{DATASETS}/{dataset_id}"
-    metadata: Any = datasets.files.find(name).metadata or {}
+    try:
+        found = datasets.files.find(name)
+    except VertexRefusal:
+        return dataset_id
+    metadata: Any = found.metadata or {}
     uris = metadata.get("inputConfig", {}).get("gcsSource", {}).get("uri", [])
     if len(uris) != 1:
         raise invalid(
