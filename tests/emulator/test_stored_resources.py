@@ -105,12 +105,21 @@ def test_a_pipeline_reads_a_dataset_by_its_id(http: Http, home: Path) -> None:
     assert found["inputDataConfig"]["datasetId"] == "gs://tables/data.csv"
 
 
-@pytest.mark.parametrize("uris", [[], ["gs://tables/a.csv", "gs://tables/b.csv"]])
-def test_a_pipeline_reads_one_place(http: Http, uris: list[str]) -> None:
-    dataset = made(http, "datasets", metadata={"inputConfig": {"gcsSource": {"uri": uris}}})["name"]
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        [1],
+        {"inputConfig": 3},
+        {"inputConfig": {"gcsSource": {"uri": []}}},
+        {"inputConfig": {"gcsSource": {"uri": ["gs://tables/a.csv", "gs://tables/b.csv"]}}},
+    ],
+)
+def test_a_pipeline_reads_one_place(http: Http, metadata: Any) -> None:
+    dataset = made(http, "datasets", metadata=metadata)["name"]
     config = {"datasetId": dataset.rpartition("/")[2]}
     reply = http("POST", f"{PARENT}/trainingPipelines", {"displayName": "x", "inputDataConfig": config})
-    assert reply.status == 400 and f"names {len(uris)} places" in reply.document["error"]["message"]
+    assert reply.status == 400 and "does not name one place" in reply.document["error"]["message"]
 
 
 def test_imported_data_are_where_they_were(http: Http) -> None:

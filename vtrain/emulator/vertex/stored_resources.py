@@ -113,11 +113,13 @@ def data_of(datasets: StoredResources[Dataset], location: str, dataset_id: str) 
         found = datasets.files.find(name)
     except VertexRefusal:
         return dataset_id
-    metadata: Any = found.metadata or {}
-    uris = metadata.get("inputConfig", {}).get("gcsSource", {}).get("uri", [])
-    if len(uris) != 1:
+    try:
+        uris = found.metadata["inputConfig"]["gcsSource"]["uri"]
+    except (TypeError, KeyError):  # any JSON may stand there
+        uris = []
+    if not isinstance(uris, list) or len(uris) != 1:
         raise invalid(
-            f"The dataset {dataset_id} names {len(uris)} places. A pipeline reads one: a file, a folder or a "
+            f"The dataset {dataset_id} does not name one place. A pipeline reads a file, a folder or a "
             "pattern in Cloud Storage."
         )
     return str(uris[0])
