@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+from emulator_service import emulator_service
 from environment_packages import wheel
 
 SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
@@ -43,6 +47,16 @@ class Old(Sum):
 """
 SUM = b"csklearn\nSum\n(tR."
 """A pickled model, whose prediction is the sum of two numbers."""
+
+
+@contextmanager
+def framework_emulator(home: Path) -> Iterator[str]:
+    """An emulator of a home whose servers of models are made of that folder; its address."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(framework_index(home.parent / "wheels")))
+        with emulator_service(home) as served:
+            yield served
 
 
 def framework_index(folder: Path) -> Path:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from framework_index import SKLEARN, SUM, framework_index
+from framework_index import SKLEARN, SUM, framework_emulator
 from storage_service import Http
 
 from vtrain.emulator.vertex.batch_predictions import LONGEST_LINE
@@ -29,11 +28,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(home: Path) -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(framework_index(home.parent / "wheels")))
-        with emulator_service(home) as served:
-            yield served
+    with framework_emulator(home) as served:
+        yield served
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ class InputConfig(Message, frozen=True):
 
 
 class InstanceConfig(Message, frozen=True):
-    """How a line of the input becomes an instance for the model."""
+    """The form of the instances that the model gets of the lines of the input."""
 
     instance_type: str = ""
     key_field: str = ""

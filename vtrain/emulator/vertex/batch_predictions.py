@@ -18,13 +18,13 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.documents import read_request
 from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
 from vtrain.emulator.vertex.operations import Operations, print_fault
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, refusal_of
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, words_of
 from vtrain.errors import ConfigError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.batch_prediction_job import (
@@ -35,7 +35,7 @@ from vtrain.messages.batch_prediction_job import (
 )
 from vtrain.messages.codec import to_document
 from vtrain.messages.model import Model
-from vtrain.messages.names import BATCH_PREDICTION_JOBS, LOCAL_PROJECT
+from vtrain.messages.names import BATCH_PREDICTION_JOBS
 from vtrain.messages.structs import Status
 from vtrain.rooted import Root
 from vtrain.runtime.supervisor_process import random_job_id
@@ -75,18 +75,13 @@ class BatchPredictions:
 
     def create_job(self, call: VertexCall) -> Document:
         """Begin a job."""
-        try:
-            wanted = read_body(
-                BatchPredictionJob, with_project(call.body, LOCAL_PROJECT), "batch_prediction_job"
-            )
-        except VtrainError as error:
-            raise refusal_of(error, "batch_prediction_job") from None
+        wanted = read_request(BatchPredictionJob, call.body, "batch_prediction_job")
         _check(wanted)
         model = self._find_model(wanted.model)
         now = timestamp()
         job = msgspec.structs.replace(
             wanted,
-            name=str(msgspec.structs.replace(call.place, project=LOCAL_PROJECT, id=random_job_id())),
+            name=call.of_one(random_job_id()).name,
             model=model.name,
             model_version_id=model.version_id,
             state=states.PENDING,
@@ -123,8 +118,7 @@ class BatchPredictions:
         if not states.has_ended(self._current(self._files.find(call.name)).state):
             raise VertexRefusal("FAILED_PRECONDITION", f"The job {call.name} has not ended. Cancel it first.")
         self._files.remove(call.name)
-        answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-        return self._operations.add(call, answer, "DeleteOperationMetadata")
+        return self._operations.deleted(call)
 
     def _current(self, job: BatchPredictionJob) -> BatchPredictionJob:
         """The job, failed where the emulator that ran it has ended."""
@@ -146,7 +140,7 @@ class BatchPredictions:
             except VertexRefusal as refusal:
                 ended = _failed(refusal.status, refusal.message)
             except VtrainError as error:
-                ended = _failed("INVALID_ARGUMENT", f"{error.message} {error.hint}".strip())
+                ended = _failed("INVALID_ARGUMENT", words_of(error))
             except OSError as error:
                 ended = _failed("UNAVAILABLE", f"{error.strerror}: {error.filename}.")
             except Exception as fault:
@@ -269,7 +263,7 @@ class BatchPredictions:
 
 
 class _Shape:
-    """How a line of the input becomes an instance, and what stands beside its prediction."""
+    """The form of instances: as the model gets them, and as they stand beside their predictions."""
 
     def __init__(self, config: InstanceConfig) -> None:
         self._config = config

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
+from vtrain.errors import VtrainError
 from vtrain.messages.batch_prediction_job import BatchPredictionJob
 from vtrain.messages.codec import (
     Field,
@@ -25,7 +26,13 @@ from vtrain.messages.codec import (
 )
 from vtrain.messages.endpoint import Endpoint
 from vtrain.messages.kept_resources import Dataset, Tensorboard
-from vtrain.messages.names import BATCH_PREDICTION_JOBS, DATASETS, ENDPOINTS, TENSORBOARDS
+from vtrain.messages.names import (
+    BATCH_PREDICTION_JOBS,
+    DATASETS,
+    ENDPOINTS,
+    LOCAL_PROJECT,
+    TENSORBOARDS,
+)
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
 
@@ -59,6 +66,14 @@ def read_body(cls: type[M], document: Any, path: str) -> M:
     named = with_json_names(cls, document)
     kept = {name: value for name, value in named.items() if name not in written}
     return read_message(cls, _cleaned(cls, kept, path))
+
+
+def read_request(cls: type[M], document: Any, field: str) -> M:
+    """The message in a field of a request, in this machine's project. Raises VertexRefusal."""
+    try:
+        return read_body(cls, with_project(document, LOCAL_PROJECT), field)
+    except VtrainError as error:
+        raise refusal_of(error, field) from None
 
 
 def in_camel_case(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:

@@ -15,18 +15,18 @@ from typing import Any
 
 import msgspec
 
-from vtrain.emulator.vertex.documents import read_body, updated, with_project
+from vtrain.emulator.vertex.documents import read_request, updated
 from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, words_of
 from vtrain.errors import ConfigError, ServiceError, VtrainError
 from vtrain.messages.codec import to_document
 from vtrain.messages.endpoint import DeployedModel, Endpoint
 from vtrain.messages.model import Model
-from vtrain.messages.names import ENDPOINTS, LOCAL_PROJECT, ResourceName
+from vtrain.messages.names import ENDPOINTS
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
@@ -43,6 +43,7 @@ _CHANGEABLE = frozenset(
 _MUTABLE = frozenset(
     "dedicatedResources automaticResources disableContainerLogging enableAccessLogging".split()
 )
+"""The fields of a deployed model that a mutation changes."""
 _NEW = "0"
 """In a traffic split the model that is just being deployed."""
 
@@ -70,7 +71,7 @@ class Endpoints:
             raise invalid(f"endpoint_id: {own_id[:100]!r} is no id of an endpoint.")
         if not REGION.fullmatch(call.location):
             raise invalid(f"{call.location[:100]!r} is not a region.")
-        wanted = _read(Endpoint, call.body, "endpoint")
+        wanted = read_request(Endpoint, call.body, "endpoint")
         if not wanted.display_name:
             raise invalid(
                 "List of found errors:\t1.Field: endpoint.display_name; Message: Required field is not set.\t"
@@ -80,7 +81,7 @@ class Endpoints:
                 "UNIMPLEMENTED",
                 "The emulator has public shared endpoints alone: no dedicated or private ones.",
             )
-        named = msgspec.structs.replace(call, place=_placed(call, own_id or random_job_id()))
+        named = call.of_one(own_id or random_job_id())
         now = timestamp()
         made = msgspec.structs.replace(
             wanted, name=named.name, traffic_split={}, create_time=now, update_time=now
@@ -99,7 +100,7 @@ class Endpoints:
 
     def update_endpoint(self, call: VertexCall) -> Document:
         """Change fields of an endpoint."""
-        wanted = _read(Endpoint, call.body, "endpoint")
+        wanted = read_request(Endpoint, call.body, "endpoint")
         wanted = msgspec.structs.replace(wanted, traffic_split=_shares(wanted.traffic_split))
         with self._files.changing(call.name) as found:
             changed = updated(found, wanted, call.text("updateMask"), _CHANGEABLE)
@@ -115,14 +116,13 @@ class Endpoints:
                     f"The endpoint {call.name} has deployed models: {', '.join(ids)}. Undeploy them first.",
                 )
             self._files.remove(call.name)
-        answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-        return self._operations.add(call, answer, "DeleteOperationMetadata")
+        return self._operations.deleted(call)
 
     # models
 
     def deploy_model(self, call: VertexCall) -> Document:
         """Begin to deploy a model: the operation ends when its server is healthy."""
-        wanted = _read(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
+        wanted = read_request(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
         split = _shares(call.fields.get("trafficSplit") or {})
         if wanted.id and not _DEPLOYED_ID.fullmatch(wanted.id):
             raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is no number of 1 to 10 digits.")
@@ -152,8 +152,8 @@ class Endpoints:
                         deployed_models=(*now.deployed_models, deployed),
                         traffic_split=shares or now.traffic_split,
                     )
-            except VertexRefusal as refusal:
-                if refusal.status != "ALREADY_EXISTS":  # else the server is that of another deployment
+            except (VertexRefusal, VtrainError) as error:
+                if getattr(error, "status", "") != "ALREADY_EXISTS":  # else another deployment's server
                     self._servers.stop(key)
                 raise
             return {
@@ -187,7 +187,7 @@ class Endpoints:
 
     def mutate_deployed_model(self, call: VertexCall) -> Document:
         """Change the resources of a deployed model."""
-        wanted = _read(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
+        wanted = read_request(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
         with self._files.changing(call.name) as found:
             one = next((each for each in found.deployed_models if each.id == wanted.id), None)
             if one is None:
@@ -241,7 +241,7 @@ class Endpoints:
             with self._servers.using(key, model):
                 pass
         except ServiceError as error:
-            raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
+            raise VertexRefusal("FAILED_PRECONDITION", words_of(error)) from None
         except VtrainError:
             pass  # each prediction says why
 
@@ -250,9 +250,9 @@ class Endpoints:
             try:
                 stack.enter_context(self._servers.using(key, model))
             except ServersBusy as error:
-                raise VertexRefusal("RESOURCE_EXHAUSTED", _whole(error)) from None
+                raise VertexRefusal("RESOURCE_EXHAUSTED", words_of(error)) from None
             except VtrainError as error:
-                raise VertexRefusal("FAILED_PRECONDITION", _whole(error)) from None
+                raise VertexRefusal("FAILED_PRECONDITION", words_of(error)) from None
             endpoint, _, deployed_id = key.rpartition("/")
             if all(one.id != deployed_id for one in self._files.find(endpoint).deployed_models):
                 self._servers.stop(key)  # it was undeployed while its server started
@@ -262,27 +262,11 @@ class Endpoints:
             except ConfigError as error:
                 raise invalid(error.message) from None
             except VtrainError as error:
-                raise VertexRefusal("INTERNAL", _whole(error)) from None
-
-
-def _placed(call: VertexCall, endpoint_id: str) -> ResourceName:
-    return msgspec.structs.replace(call.place, id=endpoint_id)
+                raise VertexRefusal("INTERNAL", words_of(error)) from None
 
 
 def _key(endpoint: str, deployed_id: str) -> str:
     return f"{endpoint}/{deployed_id}"
-
-
-def _whole(error: VtrainError) -> str:
-    """The words for a client: also what to do, as nobody else says it."""
-    return f"{error.message} {error.hint}".strip()
-
-
-def _read(cls: Any, document: Any, path: str) -> Any:
-    try:
-        return read_body(cls, with_project(document, LOCAL_PROJECT), path)
-    except VtrainError as error:
-        raise refusal_of(error, path) from None
 
 
 def _shares(split: Any) -> dict[str, int]:

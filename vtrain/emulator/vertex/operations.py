@@ -32,6 +32,12 @@ class Operations:
         """The operation of what a call has done; `metadata` is the type of its metadata."""
         return self._remember(call, metadata, {"done": True, "response": response})
 
+    def deleted(self, call: VertexCall) -> Document:
+        """The operation of a removal."""
+        return self.add(
+            call, {"@type": "type.googleapis.com/google.protobuf.Empty"}, "DeleteOperationMetadata"
+        )
+
     def begin(self, call: VertexCall, work: Callable[[], Document], metadata: str) -> Document:
         """The operation of what takes longer: a thread does the work, whose result is the response."""
         begun = self._remember(call, metadata, {"done": False})

@@ -7,13 +7,12 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from vtrain.emulator.vertex.documents import read_body, updated, with_project
+from vtrain.emulator.vertex.documents import read_request, updated
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
-from vtrain.errors import VtrainError
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
 from vtrain.messages.batch_prediction_job import GcsSource
 from vtrain.messages.codec import fields, to_document
 from vtrain.messages.kept_resources import Dataset
@@ -22,7 +21,6 @@ from vtrain.messages.structs import Resource
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
-M = TypeVar("M", bound=msgspec.Struct)
 R = TypeVar("R", bound=Resource)
 
 
@@ -44,7 +42,7 @@ class StoredResources(Generic[R]):
         wanted: Any = self._read(call)
         if not wanted.display_name:
             raise invalid(f"{snake_case(self._noun).removeprefix('_')}.display_name is required.")
-        named = msgspec.structs.replace(call, place=msgspec.structs.replace(call.place, id=random_job_id()))
+        named = call.of_one(random_job_id())
         now = timestamp()
         made = msgspec.structs.replace(wanted, name=named.name, create_time=now, update_time=now)
         self.files.add(made)
@@ -69,8 +67,7 @@ class StoredResources(Generic[R]):
     def delete(self, call: VertexCall) -> Document:
         """Forget a resource."""
         self.files.remove(call.name)
-        answer = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-        return self._operations.add(call, answer, "DeleteOperationMetadata")
+        return self._operations.deleted(call)
 
     def import_data(self, call: VertexCall) -> Document:
         """Keep where data lie: they stay there."""
@@ -78,7 +75,7 @@ class StoredResources(Generic[R]):
         if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
             raise invalid("import_configs is required, a list of messages.")
         sources = [config.get("gcsSource", config.get("gcs_source", {})) for config in configs]
-        uris = [uri for source in sources for uri in _read_body(GcsSource, source, "gcs_source").uris]
+        uris = [uri for source in sources for uri in read_request(GcsSource, source, "gcs_source").uris]
         with self.files.changing(call.name) as found:
             self.files.change(found, metadata={"inputConfig": {"gcsSource": {"uri": uris}}})
         answer = {"@type": call.type_url("ImportDataResponse")}
@@ -91,19 +88,11 @@ class StoredResources(Generic[R]):
             return self.files.change(updated(found, wanted, call.text("updateMask"), changeable))
 
     def _read(self, call: VertexCall) -> R:
-        return _read_body(self._message, call.body, snake_case(self._noun).removeprefix("_"))
+        return read_request(self._message, call.body, snake_case(self._noun).removeprefix("_"))
 
     def _operation(self, call: VertexCall, verb: str, resource: Any) -> Document:
         answer = {"@type": call.type_url(self._noun), **to_document(resource)}
         return self._operations.add(call, answer, f"{verb}{self._noun}OperationMetadata")
-
-
-def _read_body(message: type[M], document: Any, root: str) -> M:
-    """The message in a request. Raises VertexRefusal."""
-    try:
-        return read_body(message, with_project(document, LOCAL_PROJECT), root)
-    except VtrainError as error:
-        raise refusal_of(error, root) from None
 
 
 def data_of(datasets: StoredResources[Dataset], location: str, dataset_id: str) -> str:

@@ -18,7 +18,7 @@ from vtrain.backends.job_storage import GS
 from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
-from vtrain.emulator.vertex.documents import read_body, with_project
+from vtrain.emulator.vertex.documents import read_body, read_request, with_project
 from vtrain.emulator.vertex.endpoints import Endpoints
 from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
@@ -58,7 +58,6 @@ QUOTA_EXCEEDED = (
 _MODEL_FIELDS = frozenset(("display_name", "description", "labels"))
 _VERSION_FIELDS = frozenset(("version_description", "labels"))
 """The fields that an update changes, of a model and of a version (`UpdateModelRequest`)."""
-_EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 
 class TrainingService:
@@ -162,7 +161,7 @@ class TrainingService:
             self.backends.jobs(call.location).delete(call.name)
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
-        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
+        return self._operations.deleted(call)
 
     # persistent resources
 
@@ -175,11 +174,8 @@ class TrainingService:
         with _refusing("persistent_resource"):
             resource = read_body(PersistentResource, call.body, "persistent_resource")
             made = self.backends.resources(call.location).create_resource(wanted, resource, {})
-        named = msgspec.structs.replace(call.place, id=wanted)
         answer = {**(made.response or {}), "@type": call.type_url("PersistentResource")}
-        return self._operations.add(
-            msgspec.structs.replace(call, place=named), answer, "CreatePersistentResourceOperationMetadata"
-        )
+        return self._operations.add(call.of_one(wanted), answer, "CreatePersistentResourceOperationMetadata")
 
     def get_resource(self, call: VertexCall) -> Document:
         """A persistent resource as it stands."""
@@ -193,7 +189,7 @@ class TrainingService:
     def delete_resource(self, call: VertexCall) -> Document:
         """Remove a persistent resource; what runs on it is cancelled, as by the service."""
         self.backends.resources(call.location).delete_resource(call.name, force=True)
-        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
+        return self._operations.deleted(call)
 
     def reboot_resource(self, call: VertexCall) -> Document:
         """Start the machines of a persistent resource anew."""
@@ -256,8 +252,7 @@ class TrainingService:
                 raise VertexRefusal(
                     "FAILED_PRECONDITION", f"{path} is a field of {of}, and {name} names none."
                 )
-        with _refusing("model"):
-            model = read_body(Model, with_project(call.body, LOCAL_PROJECT), "model")
+        model = read_request(Model, call.body, "model")
         if "display_name" in paths and not model.display_name:
             raise refusal_of(FieldError("displayName", "Required field is not set."), "model")
         changes = {path: getattr(model, path) for path in paths}
@@ -277,7 +272,7 @@ class TrainingService:
         self._check_unused(call.name)
         with _refusing():
             self.backends.models(call.location).delete_model(call.name)
-        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
+        return self._operations.deleted(call)
 
     def delete_model_version(self, call: VertexCall) -> Document:
         """Remove one version of a model."""
@@ -286,7 +281,7 @@ class TrainingService:
             self.backends.models(call.location).delete_model_version(call.name)
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
-        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
+        return self._operations.deleted(call)
 
     def _documents(self, models: Iterable[Model]) -> Iterator[Document]:
         """Models as the service answers them: where they are deployed, and to what they can be."""
@@ -354,16 +349,15 @@ class TrainingService:
         return list_all(call, own)
 
     def end_operation(self, call: VertexCall) -> Document:
-        """Cancel an operation, or forget it: it has ended already."""
+        """Take the wish to cancel or to forget an operation, which goes on and is remembered all the same."""
         self.get_operation(call)
         return {}
 
     def _of_model(self, call: VertexCall, done: Operation, verb: str) -> Document:
         response = done.response or {}
         model = str(response.get("model", ""))
-        named = msgspec.structs.replace(call.place, id=model.rpartition("/")[2])
         return self._operations.add(
-            msgspec.structs.replace(call, place=named),
+            call.of_one(model.rpartition("/")[2]),
             {"@type": call.type_url(f"{verb}ModelResponse"), **response},
             f"{verb}ModelOperationMetadata",
         )

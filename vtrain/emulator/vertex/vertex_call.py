@@ -30,6 +30,10 @@ class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
         """The name of the resource on this machine."""
         return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
 
+    def of_one(self, resource_id: str) -> VertexCall:
+        """The same request about one resource of its collection."""
+        return msgspec.structs.replace(self, place=msgspec.structs.replace(self.place, id=resource_id))
+
     @property
     def location(self) -> str:
         """The region, or `-` for all."""

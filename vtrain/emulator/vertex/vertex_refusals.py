@@ -100,3 +100,8 @@ def refusal_of(error: VtrainError, root: str = "") -> VertexRefusal:
     for flag, field in _FIELDS_OF_FLAGS.items():
         message = message.replace(flag, field)
     return VertexRefusal(status, message)
+
+
+def words_of(error: VtrainError) -> str:
+    """An error for a client of which nobody else says what to do."""
+    return f"{error.message} {error.hint}".strip()
