@@ -122,6 +122,7 @@ PLAIN_TRANSFORMS: dict[str, Transform] = {
         *time_transforms.TRANSFORMS, *value_transforms.TRANSFORMS,
     )
 }  # fmt: skip
+"""The transforms by the names that users type, which are those of the functions."""
 _WHOLE_NUMBERS = {"map": "depth", "float": "precision"}
 _WITH_KEYS = ("duration", "extract", "firstof", "group", "sort", "synthesize")
 _PATTERNS = {"sub": "pattern", "regex": "expression"}
