@@ -59,7 +59,6 @@ def with_project_job(
 
     What is to be packaged, and the file of `config`, are those of the request.
     """
-    name = project.name or project.file.parent.name
     if not job.config:  # else the pools are the file's, or those of the request
         request = msgspec.structs.replace(
             request,
@@ -80,7 +79,7 @@ def with_project_job(
         env=env | request.env,
         source=source,
         fields=laid_over(_fields(job), request.fields),
-        fallback_name=name[:MAX_DISPLAY_NAME],
+        fallback_name=(project.name or project.file.parent.name)[:MAX_DISPLAY_NAME],
     )
 
 
