@@ -359,7 +359,7 @@ def stop(*_):
     print("stopping", flush=True)
     sys.exit(0)
 signal.signal(signal.SIGTERM, stop)
-print("begun", os.getpid(), os.getppid(), framework.PID != os.getpid(), flush=True)
+os.write(1, f"begun {os.getpid()} {os.getppid()} {framework.PID != os.getpid()}\\n".encode())
 while not pathlib.Path(sys.argv[1]).exists():
     time.sleep(0.01)
 print("done")

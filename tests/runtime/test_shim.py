@@ -208,9 +208,9 @@ def test_descendants_end_with_their_replica(case: Case, tmp_path: Path) -> None:
 
 def test_stop_is_polite_first(case: Case) -> None:
     code = (
-        "import signal, sys, time\n"
+        "import os, signal, sys, time\n"
         "def leave(*_):\n    print('saved', flush=True)\n    sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, leave)\nprint('ready', flush=True)\ntime.sleep(60)\n"
+        "signal.signal(signal.SIGTERM, leave)\nos.write(1, b'ready\\n')\ntime.sleep(60)\n"
     )
     shim = case.start(*python(code))
     case.until_line()
@@ -475,7 +475,7 @@ def test_a_terminal_takes_keys_and_a_new_size_and_survives_nonsense(case: Case) 
     os.mkfifo(fifo)
     program = python(
         "import os, signal, sys\n"
-        "signal.signal(signal.SIGWINCH, lambda *_: print(os.get_terminal_size()))\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: os.write(1, f'{os.get_terminal_size()}\\n'.encode()))\n"
         "try: os.open('/dev/tty', os.O_RDONLY)\n"
         "except OSError: print('no controlling terminal')\n"
         "print(sys.stdin.readline(), file=sys.stderr, end='')\n"

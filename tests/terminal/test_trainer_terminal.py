@@ -68,7 +68,7 @@ def test_a_window_that_changes_its_size_is_told_to_the_trainer(start: Start, tra
     script = trainer("""
 import shutil, signal
 signal.signal(signal.SIGWINCH, lambda *_: print("width", shutil.get_terminal_size().columns))
-print("ready")
+os.write(1, b"ready\\n")
 hold()
 """)
     terminal = start(*LOCAL_RUN, f"--script={script}")
@@ -110,7 +110,7 @@ def test_ctrl_c_is_for_vtrain_while_the_trainer_reads(start: Start, trainer: Tra
     script = trainer("""
 import signal
 signal.signal(signal.SIGINT, lambda *_: print("SIGINT"))
-signal.signal(signal.SIGTERM, lambda *_: (print("saved"), os._exit(3)))
+signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"saved\\n"), os._exit(3)))
 input("name? ")
 """)
     terminal = start("custom-jobs", "local-run", f"--script={script}", "-i")
