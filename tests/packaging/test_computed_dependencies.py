@@ -6,7 +6,7 @@ import pytest
 from image_trees import contents, plan
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import requires_dist
+from vtrain.packaging.archive import read_metadata
 from vtrain.packaging.project import read_project
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
@@ -43,7 +43,9 @@ def script(folder, **given):
 def test_a_script_has_the_dependencies_that_the_back_end_computes(make_tree, tmp_path):
     planned = script(make_tree(TREE), strict=True)
     assert (planned.requirements, planned.warnings) == (("tabulate>=0.9",), ())
-    assert requires_dist(build_sdist(planned, tmp_path / "packages").sdist) == ("tabulate>=0.9",)
+    assert read_metadata(build_sdist(planned, tmp_path / "packages").sdist).requires_dist == (
+        "tabulate>=0.9",
+    )
 
 
 def test_an_unchanged_project_is_asked_once(make_tree, tmp_path, monkeypatch):

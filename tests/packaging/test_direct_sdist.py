@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtrain.errors import PackagingError, StorageError
-from vtrain.packaging.archive import is_direct, metadata_name, requires_dist, unpack_direct
+from vtrain.packaging.archive import is_direct, read_metadata, unpack_direct
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.uv_program import find_uv
@@ -148,8 +148,11 @@ def test_requirements_are_in_the_metadata_and_pip_asks_for_them(make_tree, tmp_p
     folder = make_tree({**TREE, "requirements.txt": "scikit-learn>=1.3 ; python_version >= '3.8'\n"})
     plan = plan_sdist(source(folder, requirements=("not-there-at-all==1",)))
     sdist = build_sdist(plan, tmp_path / "packages").sdist
-    assert requires_dist(sdist) == ("scikit-learn>=1.3 ; python_version >= '3.8'", "not-there-at-all==1")
-    assert metadata_name(sdist) == "trainer"
+    assert read_metadata(sdist).requires_dist == (
+        "scikit-learn>=1.3 ; python_version >= '3.8'",
+        "not-there-at-all==1",
+    )
+    assert read_metadata(sdist).name == "trainer"
     line = [
         sys.executable,
         "-m",
@@ -222,7 +225,7 @@ def test_extra_packages_are_staged_beside_the_sdist(make_tree, tmp_path):
     assert built.extra_packages[0].read_bytes() == wheel.read_bytes()
     assert built.install_order == (*built.extra_packages, built.sdist)
     assert given not in {file.path for file in plan.files}
-    assert requires_dist(wheel) == ("six",)
+    assert read_metadata(wheel).requires_dist == ("six",)
 
 
 def test_extra_dirs_go_in_although_they_are_ignored(make_tree):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from image_trees import contents, plan
 
-from vtrain.packaging.archive import is_direct, requires_dist, requires_python, unpack_direct
+from vtrain.packaging.archive import is_direct, read_metadata, requires_python, unpack_direct
 from vtrain.packaging.project import read_project
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
@@ -42,7 +42,7 @@ def test_a_project_that_is_no_package_is_a_bare_folder_with_requirements(make_tr
     assert (planned.pep517, planned.companion, planned.warnings) == (False, "", ())
     sdist = build_sdist(planned, tmp_path / "packages").sdist
     assert is_direct(sdist)
-    assert requires_dist(sdist) == ("tabulate",)
+    assert read_metadata(sdist).requires_dist == ("tabulate",)
     unpack_direct(sdist, tmp_path / "site")
     assert (tmp_path / "site/data/a.csv").is_file()
     made = plan(folder, python_module=module)

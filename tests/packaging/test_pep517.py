@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import is_direct, metadata_name, requires_dist
+from vtrain.packaging.archive import is_direct, read_metadata
 from vtrain.packaging.project import tool_versions
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
@@ -50,8 +50,8 @@ def test_a_src_layout_is_built_and_the_tree_stays_clean(make_tree, tmp_path):
     assert built.sdist.name == f"my-digits-{plan.content_hash[:16]}.tar.gz"
     assert "src/trainer/task.py" in names(built.sdist)
     assert not is_direct(built.sdist)
-    assert metadata_name(built.sdist) in ("my_digits", "my-digits")
-    assert requires_dist(built.sdist) in (("six",), None)
+    assert read_metadata(built.sdist).name in ("my_digits", "my-digits")
+    assert read_metadata(built.sdist).requires_dist in (("six",), None)
     assert built.notes == () == built.extra_packages
     assert sorted(folder.rglob("*")) == before
 
@@ -108,8 +108,8 @@ def test_what_metadata_of_a_project_lacks_travels_in_a_companion(make_tree, tmp_
     assert plan.requirements == ("six", "attrs", "idna")
     (companion,) = build_sdist(plan, tmp_path / "packages").extra_packages
     assert is_direct(companion)
-    assert metadata_name(companion) == "my-digits-extras"
-    assert requires_dist(companion) == ("attrs", "idna")
+    assert read_metadata(companion).name == "my-digits-extras"
+    assert read_metadata(companion).requires_dist == ("attrs", "idna")
     assert "site/conf/a.yaml" in names(companion)
 
 

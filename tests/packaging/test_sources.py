@@ -8,7 +8,7 @@ import pytest
 from image_trees import contents, plan, wheel
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import metadata_name, requirements_beside
+from vtrain.packaging.archive import read_metadata, requirements_beside
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.uv_program import known_indexes
@@ -68,7 +68,7 @@ def test_a_project_in_another_folder_is_built_and_goes_beside_the_trainer(make_t
     assert planned.file_names[0] == local.file_name == f"six-{local.content_hash[:16]}.tar.gz"
     built = build_sdist(planned, tmp_path / "packages")
     assert [path.name for path in built.install_order] == list(planned.file_names)
-    assert metadata_name(built.install_order[0]) == "six"
+    assert read_metadata(built.install_order[0]).name == "six"
     with tarfile.open(built.install_order[0]) as sdist:
         assert any(name.endswith("/src/six/__init__.py") for name in sdist.getnames())
     (top / "six/src/six/__init__.py").write_text("MINE = 'changed'\n")

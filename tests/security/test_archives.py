@@ -12,7 +12,7 @@ import pytest
 
 from vtrain.backends.docker.runtime_image import PackagePlan
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import METADATA_LIMIT, _metadata, is_direct, metadata_name, unpack_direct
+from vtrain.packaging.archive import METADATA_LIMIT, _metadata, is_direct, read_metadata, unpack_direct
 from vtrain.packaging.direct import MARKER, Member, write_direct
 from vtrain.packaging.unpacking import unpack_tar, unpack_zip
 from vtrain.runtime.environments.wheels import lay
@@ -186,5 +186,5 @@ def test_metadata_without_an_end_is_read_in_part(tmp_path: Path) -> None:
         info = tarfile.TarInfo("t-1/PKG-INFO")
         info.size = len(text)
         tar.addfile(info, io.BytesIO(text))
-    assert metadata_name(archive) == "t"
+    assert read_metadata(archive).name == "t"
     assert len(_metadata(archive)) == METADATA_LIMIT

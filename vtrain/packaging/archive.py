@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import msgspec
 
@@ -19,9 +19,6 @@ from vtrain.packaging.direct import MARKER, SCRIPT_PACKAGE, SITE
 from vtrain.packaging.project import read_project
 from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, packed_members, readable
 from vtrain.project_names import canonical, distribution_name
-
-if TYPE_CHECKING:
-    from packaging.metadata import RawMetadata
 
 _FINAL = ("2.2", "2.3", "2.4", "2.5")
 """Versions of metadata whose fields are final unless `Dynamic` names them (PEP 643)."""
@@ -79,30 +76,61 @@ def _write_dist_info(path: Path, site: Path) -> None:
     from packaging.utils import canonicalize_name
     from packaging.version import Version
 
-    text = _metadata(path)
-    name, version = metadata_name(path), metadata_version(path)
+    text, own = _metadata(path), read_metadata(path)
     try:
-        label = f"{canonicalize_name(name, validate=True).replace('-', '_')}-{Version(version)}"
+        label = f"{canonicalize_name(own.name, validate=True).replace('-', '_')}-{Version(own.version)}"
     except ValueError:
-        raise PackagingError(f"The metadata of {path.name} names {name!r} {version!r}.") from None
+        raise PackagingError(f"The metadata of {path.name} names {own.name!r} {own.version!r}.") from None
     folder = site / f"{label}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "METADATA").write_bytes(text)
     (folder / "INSTALLER").write_text("vtrain\n")
 
 
-def requires_dist(path: Path) -> tuple[str, ...] | None:
-    """The requirements (Requires-Dist) in the metadata of an sdist or a wheel.
+class Metadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a package's metadata. What only its build decides is empty.
 
-    None when they are not known before the package is built. An sdist says so by a metadata version before
-    2.2 or by naming the field in Dynamic (PEP 643), and so does one without metadata that can be read.
+    `requires_dist` is None where it is not known before the build: the metadata of an sdist has a version
+    before 2.2, names the field in Dynamic (PEP 643), or cannot be read.
     """
-    fields = _fields(path)
-    dynamic = map(str.lower, fields.get("dynamic", ()))
-    is_final = fields.get("metadata_version") in _FINAL and "requires-dist" not in dynamic
-    if not (is_final or path.name.endswith(".whl")):
-        return None
-    return tuple(fields.get("requires_dist", ()))
+
+    name: str = ""
+    version: str = ""
+    requires_python: str = ""
+    requires_dist: tuple[str, ...] | None = None
+
+
+def read_metadata(path: Path) -> Metadata:
+    """The metadata of an sdist or a wheel. Raises PackagingError for a wheel that names no distribution."""
+    is_wheel = path.name.endswith(".whl")
+    metadata = parse_metadata(_metadata(path), is_final=is_wheel)
+    if is_wheel and not (metadata.name and metadata.version):
+        raise PackagingError(
+            f"{path.name} holds no metadata that names a distribution and its version.",
+            hint="Make the package again.",
+        )
+    return metadata
+
+
+def parse_metadata(content: bytes, *, is_final: bool) -> Metadata:
+    """The fields of METADATA or PKG-INFO; `is_final` where a build has made it."""
+    from email.parser import HeaderParser  # importing packaging.metadata takes 25 ms, in two programs a run
+
+    fields = HeaderParser().parsestr(content.decode("utf-8", "replace"))
+
+    def only(name: str) -> str:
+        """A field that is there once: which of several holds, nobody knows."""
+        values = fields.get_all(name, [])
+        return values[0] if len(values) == 1 else ""
+
+    dynamic = map(str.lower, fields.get_all("Dynamic", []))
+    is_known = is_final or (only("Metadata-Version") in _FINAL and "requires-dist" not in dynamic)
+    return Metadata(
+        name=only("Name"),
+        version=only("Version"),
+        requires_python=only("Requires-Python"),
+        requires_dist=tuple(fields.get_all("Requires-Dist", [])) if is_known else None,
+    )
 
 
 def requirements_beside(lines: Iterable[str], packages: Mapping[str, Path]) -> Iterator[str]:
@@ -111,8 +139,6 @@ def requirements_beside(lines: Iterable[str], packages: Mapping[str, Path]) -> I
     Of extras of one of them (`kit[gpu]`) that is what its metadata names for these: an installer that gets
     the line would take the package from the index.
     """
-    from packaging.requirements import InvalidRequirement, Requirement
-
     waiting, done = list(lines), set()
     while waiting:
         line = waiting.pop(0)
@@ -120,6 +146,8 @@ def requirements_beside(lines: Iterable[str], packages: Mapping[str, Path]) -> I
         if package is None:
             yield line
         elif "[" in line and line not in done:
+            from packaging.requirements import InvalidRequirement, Requirement
+
             done.add(line)
             with suppress(InvalidRequirement):
                 asked = Requirement(line)
@@ -132,7 +160,7 @@ def _of_extra(package: Path, extra: str) -> Iterator[str]:
     """The requirements that a package has with an extra alone."""
     from packaging.requirements import Requirement
 
-    for line in requires_dist(package) or ():
+    for line in read_metadata(package).requires_dist or ():
         requirement = Requirement(line)
         marker, requirement.marker = requirement.marker, None
         names = {extra, canonical(extra)}
@@ -148,7 +176,7 @@ def requires_python(path: Path) -> str:
     """The versions of Python that a package demands; "" where it says nothing, or only its build does."""
     import tempfile
 
-    said = _fields(path).get("requires_python", "")
+    said = read_metadata(path).requires_python
     if said or path.name.endswith(".whl") or is_direct(path):
         return said
     with tempfile.TemporaryDirectory(prefix="vtrain-project-") as folder:
@@ -163,16 +191,6 @@ def requires_python(path: Path) -> str:
     return ""
 
 
-def metadata_name(path: Path) -> str:
-    """The distribution's name in the metadata; "" for an sdist whose name its build decides."""
-    return _fields(path).get("name", "")
-
-
-def metadata_version(path: Path) -> str:
-    """The distribution's version in the metadata; "" for an sdist whose version its build decides."""
-    return _fields(path).get("version", "")
-
-
 def import_names(path: Path) -> tuple[str, ...]:
     """The top-level modules and packages that a wheel installs; () for an sdist."""
     if not path.name.endswith(".whl"):
@@ -181,19 +199,6 @@ def import_names(path: Path) -> tuple[str, ...]:
         tops = {name.split("/")[0] for name in wheel.namelist()}
     names = {top.split(".")[0] for top in tops if not top.endswith((".dist-info", ".data"))}
     return tuple(sorted(names))
-
-
-def _fields(path: Path) -> RawMetadata:
-    """The metadata. pip builds an sdist whatever its PKG-INFO says, so it may say nothing there."""
-    from packaging.metadata import parse_email  # a command that reads no metadata has no time for it
-
-    fields, _ = parse_email(_metadata(path))
-    if path.name.endswith(".whl") and not (fields.get("name") and fields.get("version")):
-        raise PackagingError(
-            f"{path.name} holds no metadata that names a distribution and its version.",
-            hint="Make the package again.",
-        )
-    return fields
 
 
 def _metadata(path: Path) -> bytes:

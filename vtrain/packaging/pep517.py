@@ -22,7 +22,7 @@ import msgspec
 from vtrain.atomic import publish_file, scratch_folder
 from vtrain.digests import document_digest
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import is_direct, requires_dist
+from vtrain.packaging.archive import is_direct, parse_metadata, read_metadata
 from vtrain.packaging.credential_files import HINT, credentials_kind
 from vtrain.packaging.direct import Member, copy_unchanged, write_archive
 from vtrain.packaging.module_imports import LARGEST_SOURCE
@@ -294,10 +294,9 @@ def _computed_dependencies(plan: SdistPlan) -> tuple[str, ...]:
             variables=_version_given(plan),
         )
         text = (info / "METADATA").read_bytes()
-    from packaging.metadata import parse_email
     from packaging.requirements import Requirement
 
-    found = map(Requirement, parse_email(text)[0].get("requires_dist", ()))
+    found = map(Requirement, parse_metadata(text, is_final=True).requires_dist or ())
     return tuple(str(line) for line in found if "extra ==" not in str(line.marker))
 
 
@@ -335,7 +334,9 @@ def check_install(packages: Sequence[Path], warn: Callable[[str], None]) -> None
                     lambda builder: builder.build("wheel", work / "wheel"),
                     "wheel",
                 )
-                read_given(requires_dist(wheel) or (), folder, f"the metadata of {package.name}")
+                read_given(
+                    read_metadata(wheel).requires_dist or (), folder, f"the metadata of {package.name}"
+                )
         except BuildRequirementsError as error:
             reason = " ".join(error.message.split())
             warn(f"It was not checked that {package.name} can be installed. {reason}")

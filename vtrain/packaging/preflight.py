@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import import_names, metadata_name, requires_dist
+from vtrain.packaging.archive import import_names, read_metadata
 from vtrain.packaging.distributions import (
     are_known,
     candidates,
@@ -120,8 +120,9 @@ def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str], bo
         # pip also installs a source archive without metadata, whose contents are not known before.
         with contextlib.suppress(PackagingError):
             names.update(import_names(extra.path))
-            own.add(canonical(metadata_name(extra.path)))
-            required += requires_dist(extra.path) or ()
+            metadata = read_metadata(extra.path)
+            own.add(canonical(metadata.name))
+            required += metadata.requires_dist or ()
             is_wheel = extra.path.suffix == ".whl"
         all_known = all_known and is_wheel
     for project in plan.local:

@@ -12,7 +12,7 @@ import msgspec
 from vtrain.atomic import holding, publish_file, publishing_file, publishing_folder, remove_folder
 from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
-from vtrain.packaging.archive import SNAPSHOT, metadata_name, metadata_version, packed_files
+from vtrain.packaging.archive import SNAPSHOT, packed_files, read_metadata
 from vtrain.packaging.direct import copy_unchanged, script_members, write_archive, write_direct
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.sdist_plan import SdistPlan, read_trainer, with_sources
@@ -162,8 +162,8 @@ def _check_versions(plan: SdistPlan, work: Path) -> None:
     versions = {}
     for file in plan.file_names:
         with suppress(PackagingError):  # the installer names the fault
-            if (work / file).is_file() and (version := metadata_version(work / file)):
-                versions[canonical(metadata_name(work / file))] = (file, version)
+            if (work / file).is_file() and (own := read_metadata(work / file)).version:
+                versions[canonical(own.name)] = (file, own.version)
     for line in lines:
         with suppress(InvalidRequirement):  # the back end refuses it
             requirement = Requirement(line)

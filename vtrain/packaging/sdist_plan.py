@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import metadata_name
+from vtrain.packaging.archive import read_metadata
 from vtrain.packaging.credential_files import check_archive
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.packaging.ignore_files import Belonging
@@ -250,7 +250,7 @@ def _names_of(package: Path) -> Iterator[str]:
     """The canonical name of a package's distribution, as its metadata and its file say it."""
     yield canonical(package.name.partition("-")[0])
     with suppress(PackagingError):  # the installer names the fault
-        yield canonical(metadata_name(package))
+        yield canonical(read_metadata(package).name)
 
 
 def with_dependencies(plan: SdistPlan, dependencies: tuple[str, ...]) -> SdistPlan:

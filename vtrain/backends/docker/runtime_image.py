@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,10 +26,10 @@ from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT, with
 from vtrain.digests import document_digest, file_digest
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.packaging.archive import (
+    Metadata,
     is_direct,
-    metadata_name,
+    read_metadata,
     requirements_beside,
-    requires_dist,
 )
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
@@ -246,13 +247,14 @@ def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePl
     A pure package without commands is laid over the layer, so that an edit of it builds no image.
     """
     wheels = tuple(_wheel(package, home, log) for package in packages)
-    layered = _layered(wheels)
-    present = {distribution_name(metadata_name(package)): package for package in wheels}
+    stated = {package: read_metadata(package) for package in wheels}
+    layered = _layered(stated)
+    present = {distribution_name(metadata.name): package for package, metadata in stated.items()}
     steps = []
-    for package in wheels:
+    for package, metadata in stated.items():
         if package in layered:
             steps.append(Step(package=package))
-        elif lines := tuple(requirements_beside(requires_dist(package) or (), present)):
+        elif lines := tuple(requirements_beside(metadata.requires_dist or (), present)):
             steps.append(Step(requirements=lines))
     overlays = tuple(package for package in wheels if package not in layered)
     return PackagePlan(steps=tuple(steps), overlays=overlays)
@@ -274,16 +276,14 @@ def _wheel(package: Path, home: Path, log: Log) -> Path:
     return wheel if is_plain(wheel) else package
 
 
-def _layered(packages: tuple[Path, ...]) -> frozenset[Path]:
+def _layered(stated: Mapping[Path, Metadata]) -> frozenset[Path]:
     """Packages that pip has to install, and those that these require."""
     from vtrain.runtime.environments.wheels import is_plain
 
-    layered = {p for p in packages if not is_plain(p)}
+    layered = {package for package in stated if not is_plain(package)}
     while True:
-        # In the order of packageUris, so that the first unreadable one is always the one named.
-        inside = [package for package in packages if package in layered]
-        required = {distribution_name(line) for package in inside for line in requires_dist(package) or ()}
-        more = {p for p in packages if distribution_name(metadata_name(p)) in required} - layered
+        required = {distribution_name(line) for each in layered for line in stated[each].requires_dist or ()}
+        more = {p for p, own in stated.items() if distribution_name(own.name) in required} - layered
         if not more:
             return frozenset(layered)
         layered |= more

@@ -144,9 +144,8 @@ def reading_packages() -> Iterator[None]:
 def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
     from vtrain.packaging.archive import (
         is_direct,
-        metadata_name,
+        read_metadata,
         requirements_beside,
-        requires_dist,
         requires_python,
     )
     from vtrain.runtime.environments.trainer_python import asked_python, choose_python
@@ -168,11 +167,11 @@ def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
             if wheel is None:
                 unbuilt.append((source, folder))
         packages.append(package)
-        lines = requires_dist(package)
-        if lines is None:
+        metadata = read_metadata(package)
+        if metadata.requires_dist is None:
             unknown.append(digest)
-        present[distribution_name(metadata_name(package))] = package
-        requirements.append(tuple(requirements_beside(lines or (), present)))
+        present[distribution_name(metadata.name)] = package
+        requirements.append(tuple(requirements_beside(metadata.requires_dist or (), present)))
     dependencies = _dependency_plan(inputs, packages, tuple(requirements), choice)
     dependencies_path = inputs.root / "dependencies" / _key(tuple(unknown), dependencies.identity)
     return EnvironmentPlan(
