@@ -46,9 +46,6 @@ class StillLauncher:
         self.on_stop = on_stop
 
     def ready(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        return self.prepare(order, log)
-
-    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         return tuple(Runtime() for _ in order.job.job_spec.worker_pool_specs)
 
     def replica_orders(

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from vtrain.backends.model_interface import ModelRegistryBackend, ModelServing
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.gc.candidate import Candidate, Search, Usage
-    from vtrain.runtime.launching import Launcher
+    from vtrain.runtime.job_order import JobOrder
+    from vtrain.runtime.launching import Launcher, Log, Runtime
     from vtrain.staging import Buckets
 
 API_VERSIONS = ("v1", "v1beta1")
@@ -245,6 +246,13 @@ class RuntimeBackend(Backend):
     @abstractmethod
     def launcher(self) -> Launcher:
         """The launcher, by which a job's supervisor starts and stops replicas."""
+
+    @abstractmethod
+    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        """Make what each worker pool needs. `log` gets the output of tools. Raises PrepareFailed.
+
+        It may take long, and runs in a program of its own.
+        """
 
     @abstractmethod
     def running(self, replica: ReplicaFolder) -> RunningReplica:

@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
-from vtrain.backends.registry import launcher_of
+from vtrain.backends.registry import runtime_backend
 from vtrain.runtime.environments.layers import ToolKilled
 from vtrain.runtime.folder import JobFolder, write_struct
 from vtrain.runtime.launching import PREPARATION, Preparation, PrepareFailed
@@ -34,7 +34,7 @@ def main(folder: JobFolder, channel: socket.socket) -> None:
     threading.Thread(target=_end_with_supervisor, args=(channel,), daemon=True).start()
     order = folder.order()
     try:
-        result = Preparation(runtimes=launcher_of(order.backend).prepare(order, channel.sendall))
+        result = Preparation(runtimes=runtime_backend(order.backend).prepare(order, channel.sendall))
     except ToolKilled as killed:  # no result: the supervisor begins again
         channel.sendall(f"{killed}\n".encode())
         return

@@ -17,8 +17,6 @@ from vtrain.messages.nearest import did_you_mean
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from vtrain.runtime.launching import Launcher
-
 ENTRY_POINTS = "vtrain.backends"
 BUILT_IN: dict[str, str] = {
     "process": "vtrain.backends.process:Process",
@@ -125,17 +123,13 @@ def plugin_faults(name: str, what: str = "failed") -> Iterator[None]:
         raise UnavailableError(f"The backend plug-in {name!r} {what}: {words}.") from error
 
 
-def launcher_of(name: str) -> Launcher:
-    """The launcher of jobs that were submitted to a backend of the local runtime."""
-    return _runtime_backend(name).launcher()
-
-
 def running_replicas(hosted: HostedJob) -> tuple[RunningReplica, ...]:
     """The running replicas of a job of the local runtime, the primary first."""
-    return tuple(map(_runtime_backend(hosted.backend).running, hosted.replicas))
+    return tuple(map(runtime_backend(hosted.backend).running, hosted.replicas))
 
 
-def _runtime_backend(name: str) -> RuntimeBackend:
+def runtime_backend(name: str) -> RuntimeBackend:
+    """The backend of that name, of the local runtime. Raises as `find_backend`, and UnavailableError."""
     found = find_backend(name)
     if not isinstance(found, RuntimeBackend):
         raise UnavailableError(f"The backend {name} starts no replicas on this machine.")

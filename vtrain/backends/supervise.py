@@ -22,7 +22,7 @@ from typing import Any
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
 from vtrain.backends.programs import PREPARE, SUPERVISE
-from vtrain.backends.registry import launcher_of
+from vtrain.backends.registry import runtime_backend
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
@@ -50,7 +50,7 @@ def _supervisor_of(order: JobOrder) -> Callable[..., Supervisor[Any]]:
         return StudySupervisor
     from vtrain.runtime.supervision.job_supervisor import JobSupervisor
 
-    return partial(JobSupervisor, launcher=launcher_of(order.backend), prepare=PREPARE)
+    return partial(JobSupervisor, launcher=runtime_backend(order.backend).launcher(), prepare=PREPARE)
 
 
 def stand_by(folder: str, backend: str, channel: int) -> None:
@@ -59,7 +59,7 @@ def stand_by(folder: str, backend: str, channel: int) -> None:
     from vtrain.runtime.supervisor_process import await_job
 
     with suppress(VtrainError):  # the command says so
-        launcher_of(backend or "process")  # most of it is what every launcher needs
+        runtime_backend(backend or "process").launcher()  # most of it is what every launcher needs
     lock = await_job(Path(folder), channel)
     if lock >= 0:
         main(folder, lock)

@@ -81,12 +81,6 @@ class Launcher(Protocol):
         Nothing has to be downloaded, built or installed then: at most the trainer's own code is unpacked.
         """
 
-    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        """Make what each worker pool needs. `log` gets the output of tools. Raises PrepareFailed.
-
-        It may take long, and runs in a program of its own.
-        """
-
     def replica_orders(
         self,
         order: JobOrder,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from vtrain.backends.model_interface import ModelServing
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.gc.candidate import Candidate, Search, Usage
-    from vtrain.runtime.launching import Launcher
+    from vtrain.runtime.job_order import JobOrder
+    from vtrain.runtime.launching import Launcher, Log, Runtime
 
 
 class Docker(RuntimeBackend):
@@ -45,6 +46,12 @@ class Docker(RuntimeBackend):
         from vtrain.backends.docker.docker_launcher import DockerLauncher
 
         return DockerLauncher()
+
+    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        """Images are pulled, and built with the trainer's packages."""
+        from vtrain.backends.docker.runtime_image import make_runtimes
+
+        return make_runtimes(order, log)
 
     def running(self, replica: ReplicaFolder) -> RunningReplica:
         """A running container."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -29,9 +29,9 @@ from vtrain.backends.docker.job_engine import (
     server_hosts,
 )
 from vtrain.backends.docker.ownership import mend_ownership
-from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
+from vtrain.backends.docker.runtime_image import ready_runtimes
 from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.engine import Engine, engine_errors
 from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import retry, steady
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
@@ -62,10 +62,6 @@ class DockerLauncher:
     def ready(self, order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:  # noqa: ARG002 - no tool runs
         with preparing():
             return ready_runtimes(self._engine_of(order).engine(), order)
-
-    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        with preparing(), closing(connect(docker_part(order).engine)) as engine:
-            return make_runtime(engine, order, log)
 
     def _have_network(self, order: JobOrder) -> str:
         """Make the job's own network unless it exists. Return its name. Raises EngineError."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ import msgspec
 from vtrain.backends.docker.container import USER_BASE, docker_part
 from vtrain.backends.local_plan import for_each_pool, image_uri, package_paths
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
-from vtrain.containers.engine import Engine
+from vtrain.containers.engine import Engine, connect
 from vtrain.containers.image_names import is_built_here
 from vtrain.containers.images import Image, ensure_image, find_image, fits_platform
 from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL
@@ -37,7 +37,7 @@ from vtrain.runtime.environments.environment import needs_build
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.launching import Runtime
+from vtrain.runtime.launching import Runtime, preparing
 
 LAYOUT = 3
 """Part of each image's name: a change keeps the images made before from being used."""
@@ -52,7 +52,10 @@ PIP_SETTINGS = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "i
 
 
 def ready_runtimes(engine: Engine, order: JobOrder) -> tuple[Runtime, ...] | None:
-    """The pools' runtimes; None where an image has to be pulled or built. Raises as `make_runtime` does."""
+    """The pools' runtimes; None where an image has to be pulled or built.
+
+    Raises ImageError, EngineError and PackagingError.
+    """
     if docker_part(order).container.pull == "always":
         return None
     found = for_each_pool(order, lambda _, pool: _find(engine, order, pool))
@@ -60,9 +63,10 @@ def ready_runtimes(engine: Engine, order: JobOrder) -> tuple[Runtime, ...] | Non
     return _runtimes(order, ready) if len(ready) == len(found) else None
 
 
-def make_runtime(engine: Engine, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-    """Pull and build what is not there. Raises ImageError, EngineError and PackagingError."""
-    return _runtimes(order, for_each_pool(order, lambda _, pool: _make(engine, order, pool, log)))
+def make_runtimes(order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+    """Pull and build what is not there. Raises PrepareFailed."""
+    with preparing(), closing(connect(docker_part(order).engine)) as engine:
+        return _runtimes(order, for_each_pool(order, lambda _, pool: _make(engine, order, pool, log)))
 
 
 class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from vtrain.backends.local_plan import Planner
     from vtrain.backends.model_interface import ModelServing
     from vtrain.runtime.folder import ReplicaFolder
-    from vtrain.runtime.launching import Launcher
+    from vtrain.runtime.job_order import JobOrder
+    from vtrain.runtime.launching import Launcher, Log, Runtime
 
 
 class Process(RuntimeBackend):
@@ -34,6 +35,12 @@ class Process(RuntimeBackend):
         from vtrain.backends.process.process_launcher import ProcessLauncher
 
         return ProcessLauncher()
+
+    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        """Environments are made by uv."""
+        from vtrain.backends.process.process_runtime import make_runtimes
+
+        return make_runtimes(order, log)
 
     def running(self, replica: ReplicaFolder) -> RunningReplica:
         """A running process tree."""
