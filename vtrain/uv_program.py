@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.pip_settings import certificates, read_pip_settings, setting_path
 from vtrain.settings import user_path
+from vtrain.toml_reader import load_toml
 
 
 class _Translation(msgspec.Struct, frozen=True):
@@ -259,11 +259,10 @@ def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
     files += [Path("/etc/uv/uv.toml")]
     if named := environ.get("UV_CONFIG_FILE"):
         files = [Path(named)]
-    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     for path in files:
         try:
-            settings = toml.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            settings = load_toml(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
             continue  # uv itself names a fault in its files
         yield settings
         if isinstance(settings.get("pip"), dict):
