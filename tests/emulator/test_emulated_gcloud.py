@@ -224,6 +224,22 @@ def test_files_in_a_bucket(gcloud: Gcloud, tmp_path: Path) -> None:
     assert (tmp_path / "again").read_bytes() == (tmp_path / "big").read_bytes()
 
 
+def test_gsutil(gcloud: Gcloud, tmp_path: Path) -> None:
+    (tmp_path / "small").write_text("small")
+    member = "serviceAccount:a@demo.iam.gserviceaccount.com:objectViewer"
+    for words in (
+        ["mb", "gs://own-bucket"],
+        ["cp", str(tmp_path / "small"), "gs://own-bucket/a/small"],
+        ["iam", "ch", member, "gs://own-bucket"],
+        ["-q", "stat", "gs://own-bucket/a/small"],
+    ):
+        ended = subprocess.run(
+            ["gsutil", *words], env=gcloud.clients, capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0, ended.stderr
+    assert (gcloud.home / "buckets" / "own-bucket" / "a" / "small").read_text() == "small"
+
+
 def test_endpoints(tmp_path: Path) -> None:
     index = framework_index(tmp_path / "wheels")
     gcloud = Gcloud(tmp_path / "home", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(index))

@@ -176,6 +176,7 @@ def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str
         "GCE_METADATA_IP": place,
         "GCE_METADATA_ROOT": place,
         "STORAGE_EMULATOR_HOST": running.url,
+        "BOTO_CONFIG": str(Path(__file__).with_name("gsutil.boto")),
         # Else gcsfs asks each bucket by gRPC whether it has folders, and waits a minute for an answer.
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         "NO_PROXY": f"{host},localhost",

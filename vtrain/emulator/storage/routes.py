@@ -68,7 +68,7 @@ def delete_bucket(service: StorageService, call: StorageCall) -> Response:
 
 
 def get_policy(service: StorageService, call: StorageCall) -> Response:
-    """`GET /b/BUCKET/iam`: the policy that was set, at first one without bindings."""
+    """`GET /b/BUCKET/iam`: the policy that was set, at first that of every new bucket."""
     return answer(policy_document(call.bucket, service.buckets.get(call.bucket)))
 
 

@@ -31,10 +31,20 @@ def bucket_document(name: str, record: BucketRecord, base: str) -> dict[str, Any
     }
 
 
+_FIRST_BINDINGS = [
+    {
+        "role": "roles/storage.legacyBucketOwner",
+        "members": [f"{who}:{LOCAL_PROJECT_NUMBER}" for who in ("projectEditor", "projectOwner")],
+    },
+    {"role": "roles/storage.legacyBucketReader", "members": [f"projectViewer:{LOCAL_PROJECT_NUMBER}"]},
+]
+"""Those of every new bucket ("Default roles" of Cloud Storage); gsutil fails on a policy without bindings."""
+
+
 def policy_document(name: str, record: BucketRecord) -> dict[str, Any]:
     """The IAM policy of a bucket. It is kept and answered, and restricts nothing."""
     about = {"kind": "storage#policy", "resourceId": f"projects/_/buckets/{name}", "version": 1}
-    return {**about, **record.policy, "etag": etag_of(record.policy_number)}
+    return {**about, "bindings": _FIRST_BINDINGS, **record.policy, "etag": etag_of(record.policy_number)}
 
 
 def _location_type(location: str) -> str:
