@@ -52,6 +52,22 @@ def test_imports_are_found_wherever_they_stand(tmp_path: Path, package: object) 
     assert "torch" not in modules
 
 
+@pytest.mark.parametrize(
+    ("code", "needs"),
+    [
+        ("import pandas as pd\npd.read_csv('gs://data/a.csv')", True),
+        ("from pandas.io import parsers\nURI = f'gs://{1}'", True),
+        ("import pandas\npandas.read_csv('a.csv')", False),
+        ("import numpy\nprint('gs://data')", False),
+    ],
+)
+def test_pandas_needs_gcsfs_for_a_uri(tmp_path: Path, code: str, needs: bool) -> None:
+    contained = contents(SKLEARN)
+    assert contained is not None
+    modules = imported_modules([Path(direct_sdist(tmp_path, code))])
+    assert ("gcsfs" in [one.name for one in provisions(contained, modules, frozenset())]) is needs
+
+
 def test_only_what_is_imported_and_not_required_is_installed(tmp_path: Path) -> None:
     modules = imported_modules([Path(direct_sdist(tmp_path, "import hypertune, sklearn, numpy"))])
     small = [

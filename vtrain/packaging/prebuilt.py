@@ -62,11 +62,13 @@ class ImageContents(msgspec.Struct, frozen=True, kw_only=True):
 _ALWAYS = (
     Distribution(name="cloudml-hypertune", version="0.1.0.dev6", import_names=("hypertune",)),
     Distribution(name="google-cloud-storage", import_names=("google.cloud.storage",)),
+    Distribution(name="google-cloud-logging", import_names=("google.cloud.logging",)),
 )
 _NUMBERS = (
     Distribution(name="numpy", import_names=("numpy",)),
     Distribution(name="pandas", import_names=("pandas",)),
     Distribution(name="scipy", import_names=("scipy",)),
+    Distribution(name="gcsfs", import_names=("gcsfs", "fsspec")),  # by which pandas reads gs://…
 )
 _SKLEARN = Distribution(name="scikit-learn", import_names=("sklearn",))
 

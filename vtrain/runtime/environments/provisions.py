@@ -66,9 +66,18 @@ def deciding(requirements: Iterable[str]) -> frozenset[str]:
 
 
 def imported_modules(packages: Iterable[Path]) -> frozenset[str]:
-    """The dotted names that the files of packages import, wherever it stands in them."""
-    sources = (source for package in packages for source in _sources(package))
-    return frozenset(name for source in sources if _names_any(source) for name in _imports(source))
+    """The dotted names that the files of packages import, wherever it stands in them.
+
+    Pandas imports gcsfs for a URI `gs://…`: a trainer that has both imports it, too.
+    """
+    found, has_uri = set[str](), False
+    for source in (source for package in packages for source in _sources(package)):
+        has_uri = has_uri or b"gs://" in source
+        if _names_any(source):
+            found.update(_imports(source))
+    if has_uri and any(name.partition(".")[0] == "pandas" for name in found):
+        found.add("gcsfs")
+    return frozenset(found)
 
 
 def _names_any(source: bytes) -> bool:
