@@ -235,13 +235,11 @@ def _create(request: JobRequest, wish: Wish, bucket: str, *, strict: bool) -> Jo
     from vtrain.core.preparation import (
         calls_for_image,
         draft_request,
-        image_order,
-        images_to_run,
-        in_active_python,
+        open_draft,
         packages_place,
+        prepare_draft,
     )
-    from vtrain.core.secret_variables import check_secrets
-    from vtrain.core.submission import launch, prepare
+    from vtrain.core.submission import launch
     from vtrain.runtime.supervisor_process import reap
 
     reap()  # those of earlier jobs, whose end nobody has looked at
@@ -250,15 +248,10 @@ def _create(request: JobRequest, wish: Wish, bucket: str, *, strict: bool) -> Jo
     place = msgspec.structs.replace(packages_place(target, bucket), warn=logger.warning)
     draft = draft_request(target, request)
     baked = calls_for_image(target, draft, place)
-    if not baked:
-        target, place = in_active_python(target, draft, place, python=sys.executable)
-    session = target.open(images_to_run(target, draft, baked=baked))
-    image = image_order(session, draft) if baked else None
-    with draft.blamed():
-        prepared = prepare(draft, session.jobs, place, strict=strict, image=image)
-    secrets = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=strict)
+    session, place = open_draft(target, draft, place, baked=baked, python=sys.executable)
+    prepared = prepare_draft(session, draft, place, baked=baked, strict=strict)
     warnings = prepared.package.warnings if prepared.package is not None else ()
-    for warning in filter(None, (secrets, *warnings, *prepared.plan.notices)):
+    for warning in filter(None, (prepared.secrets, *warnings, *prepared.plan.notices)):
         logger.warning(warning)
     for note in prepared.plan.notes:
         logger.info(note)

@@ -17,6 +17,7 @@ from vtrain.command_log import is_repeated
 from vtrain.commands.drafting import (
     create_request,
     draft_job,
+    is_baked,
     launch_prepared,
     open_for,
     show_plan,
@@ -26,10 +27,9 @@ from vtrain.commands.drafting import (
 from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
 from vtrain.commands.watching import DETACH, Wait, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft
-from vtrain.core.preparation import image_order, packages_place
+from vtrain.core.preparation import packages_place, prepare_draft
 from vtrain.core.references import command_about, find_reference, shown_name
-from vtrain.core.secret_variables import check_secrets
-from vtrain.core.submission import Place, prepare
+from vtrain.core.submission import Place
 from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
 from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags
@@ -134,20 +134,18 @@ def create_drafted(
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
     draft, key = with_key(draft, how.once.idempotency_key)
-    session, packages, baked = open_for(target, draft, packages, line, how.container)
+    baked = is_baked(target, draft, packages, line.trainer, how.container)
+    session, packages = open_for(target, draft, packages, line, how.container, baked=baked)
     if not baked:
         warn_of_name(session, draft)
-    image = image_order(session, draft) if baked else None
-    with draft.blamed():
-        prepared = prepare(draft, session.jobs, packages, strict=line.trainer.strict, image=image)
-    warning = check_secrets(
-        prepared.plan.job,
-        local=session.is_local,
-        allowed=how.plaintext.allow_plaintext_secrets,
+    prepared = prepare_draft(
+        session,
+        draft,
+        packages,
+        baked=baked,
         strict=line.trainer.strict,
+        secrets_allowed=how.plaintext.allow_plaintext_secrets,
     )
-    if warning:
-        session.console.warn(warning)
     show_plan(session, prepared, dry_run=how.run.dry_run)
     if how.run.dry_run:
         unknown = {} if session.is_local else prepared.plan.unknown_fields

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,13 +14,7 @@ from vtrain.backends.interface import CREDENTIALS_FLAG
 from vtrain.commands.session import Session, Target
 from vtrain.core.compose import Draft, JobRequest
 from vtrain.core.config_file import ConfigFile
-from vtrain.core.preparation import (
-    calls_for_image,
-    draft_request,
-    images_to_run,
-    in_active_python,
-    packages_place,
-)
+from vtrain.core.preparation import calls_for_image, draft_request, open_draft, packages_place
 from vtrain.core.submission import Place, Prepared, launch, would_make
 from vtrain.errors import UsageError
 from vtrain.flags.containers import container_flags, replica_options
@@ -113,6 +108,19 @@ def _python_flags(settings: BackendSettings) -> list[str]:
     return [PYTHON_FLAG] * bool(settings.python) + [ENVIRONMENT_FLAG] * bool(settings.environment)
 
 
+def is_baked(
+    target: Target, draft: Draft, packages: Place, trainer: TrainerFlags, container: ContainerFlags
+) -> bool:
+    """Whether the trainer becomes an image: a flag says so or, without one, the backend runs nothing else.
+
+    Raises UsageError for flags that contradict each other.
+    """
+    form = trainer.package_format
+    if container.bake and form == "sdist":
+        raise UsageError("--bake makes an image, and --package-format=sdist does not.")
+    return container.bake or form == "image" or (form == "auto" and calls_for_image(target, draft, packages))
+
+
 def open_for(
     target: Target,
     draft: Draft,
@@ -120,27 +128,22 @@ def open_for(
     line: JobLine,
     container: ContainerFlags,
     gpu: GpuFlags | None = None,
-) -> tuple[Session, Place, bool]:
-    """The session in which the draft's job is started, its packages' place, and whether it becomes an image.
+    *,
+    baked: bool,
+) -> tuple[Session, Place]:
+    """The session in which the draft's job is started, and the place of its packages.
 
-    Says whose job it is, and warns of flags that have no effect. Raises UsageError for flags that contradict
-    each other.
+    Says whose job it is, and warns of flags that have no effect.
     """
-    form = line.trainer.package_format
-    if container.bake and form == "sdist":
-        raise UsageError("--bake makes an image, and --package-format=sdist does not.")
-    baked = container.bake or form == "image" or (form == "auto" and calls_for_image(target, draft, packages))
-    if not baked:
-        target, packages = in_active_python(target, draft, packages)
-    options = replica_options(container, gpu)
-    session = target.open(images_to_run(target, draft, baked=baked), options)
-    credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
+    options = partial(replica_options, container, gpu)
+    session, packages = open_draft(target, draft, packages, baked=baked, options=options)
+    credentials = [CREDENTIALS_FLAG] * bool(session.settings.options.credentials_file)
     given = (*container_flags(container, gpu), *credentials, *_python_flags(target.settings))
     for sentence in session.backend.ignored_flags(given, builds_image=baked):
         session.console.warn(sentence)
     if line.origin:
         session.console.progress(line.origin)
-    return session, packages, baked
+    return session, packages
 
 
 def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
@@ -170,6 +173,8 @@ def warn_all(console: Console, warnings: Sequence[str]) -> None:
 def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     """Say what will be made, what is there already, and what this backend does not reproduce."""
     console, package = session.console, prepared.package
+    if prepared.secrets:
+        console.warn(prepared.secrets)
     warn_all(console, package.warnings if package is not None else ())
     for notice in (*_joined_arguments(prepared.plan.job), *prepared.plan.notices):
         console.warn(notice)

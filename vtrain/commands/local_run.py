@@ -19,6 +19,7 @@ from vtrain.commands.create import with_key
 from vtrain.commands.drafting import (
     POOL_KEY,
     PROJECT_HINT,
+    is_baked,
     launch_prepared,
     open_for,
     show_plan,
@@ -29,10 +30,8 @@ from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
 from vtrain.commands.session import Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
 from vtrain.core.compose import Draft, JobRequest, make_source
-from vtrain.core.preparation import draft_request, image_order, packages_place
-from vtrain.core.secret_variables import check_secrets
-from vtrain.core.submission import prepare
-from vtrain.core.target import LOCAL_RUN
+from vtrain.core.preparation import draft_request, packages_place, prepare_draft
+from vtrain.core.target import LocalCommand
 from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
 from vtrain.flags.job_options import GpuFlags, LocalRunLine, SpecFlags, TrainerFlags
@@ -49,12 +48,16 @@ from vtrain.settings import home_folder, user_path
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
+LOCAL_RUN = "local-run"
+
 
 def local_run(given: LocalRunLine, remainder: tuple[str, ...] | None, *, command: str = LOCAL_RUN) -> None:
     """The path of `create` on a local backend, to its end; by the name of the `command` that was typed."""
     gpu, dry_run = given.gpu, given.run.dry_run
+    elsewhere = "custom-jobs create" if command == LOCAL_RUN else "submit"
+    local_only = LocalCommand(name=command, elsewhere=elsewhere)
     with _around_the_trainer(ConfigError, PackagingError):
-        target = find_target(given.common, given.place, local_only=command)
+        target = find_target(given.common, given.place, local_only=local_only)
         target = _with_terminal(with_local_flags(target, given.local), given.typing)
         if not dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(SUPERVISE, target.settings.home, target.choice.value)
@@ -66,14 +69,12 @@ def local_run(given: LocalRunLine, remainder: tuple[str, ...] | None, *, command
         request = with_key_of(line.request(remainder), line.spec, target.settings.project)
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         draft, _ = with_key(draft, None, always_new=True)
-        session, packages, baked = open_for(target, draft, packages, line, given.container, gpu)
+        baked = is_baked(target, draft, packages, trainer, given.container)
+        session, packages = open_for(target, draft, packages, line, given.container, gpu, baked=baked)
         baked = baked or _is_named(session, draft, trainer, gpu)
         if not baked:
             warn_of_name(session, draft, "--output-image-uri" if gpu.output_image_uri else POOL_KEY)
-        image = image_order(session, draft) if baked else None
-        with draft.blamed():
-            prepared = prepare(draft, session.jobs, packages, strict=trainer.strict, image=image)
-        check_secrets(prepared.plan.job, local=True, allowed=False)
+        prepared = prepare_draft(session, draft, packages, baked=baked, strict=trainer.strict)
         _check_typing(session, prepared.plan.job, given.typing)
     if gpu.docker_run_options:
         session.console.warn("--docker-run-options has no effect, as in gcloud; --mount, --user, … have.")

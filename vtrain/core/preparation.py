@@ -1,17 +1,19 @@
-"""The parts of a plan that depend on its target: the draft, its Python or its image, the packages' place."""
+"""From a request to a plan, as its target has it: the draft, its Python or its image, the packages' place."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import msgspec
 
 from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.backends.interface import DEBUGPY_FLAG, RuntimeBackend, TrainerForm
-from vtrain.core.compose import Draft, Images, JobRequest, compose
+from vtrain.backends.replica_options import ReplicaOptions
+from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
-from vtrain.core.secret_variables import with_callers_values
-from vtrain.core.submission import Place
+from vtrain.core.secret_variables import check_secrets, with_callers_values
+from vtrain.core.submission import Place, Prepared, prepare
 from vtrain.core.target import R, Session, Target
 from vtrain.errors import ConfigError, UsageError
 from vtrain.packaging.sdist_plan import declares_nothing
@@ -68,26 +70,59 @@ def calls_for_image(target: Target[R], draft: Draft, place: Place) -> bool:
     return target.backend.trainer_form is TrainerForm.LOCAL_IMAGE or not place.staging_bucket
 
 
-def images_to_run(target: Target[R], draft: Draft, *, baked: bool) -> Images:
-    """The images that decide where the job runs: only containers run one that the trainer becomes (`baked`).
+def open_draft(
+    target: Target[R],
+    draft: Draft,
+    packages: Place,
+    *,
+    baked: bool,
+    options: Callable[[], ReplicaOptions] = ReplicaOptions,
+    python: str = "",
+) -> tuple[Session[R], Place]:
+    """The session in which the draft's job is started, and the place of its packages.
 
-    Where a Python is asked for, an image that is only named does not call for a container.
+    `baked` says that the trainer becomes an image, which only containers run. Else it may run in the active
+    Python (`python`, where that is known). Raises as `_in_active_python` does, and then as `options` does.
     """
     images = draft.images
     if baked:
-        return msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
-    has_python = target.settings.python or target.settings.environment
-    return msgspec.structs.replace(images, executors=()) if has_python else images
+        images = msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
+    else:
+        target, packages = _in_active_python(target, draft, packages, python)
+        if target.settings.python or target.settings.environment:
+            images = msgspec.structs.replace(images, executors=())  # one that is only named
+    return target.open(images, options()), packages
 
 
-def in_active_python(
-    target: Target[R], draft: Draft, packages: Place, python: str = ""
+def prepare_draft(
+    session: Session[R],
+    draft: Draft,
+    packages: Place,
+    *,
+    baked: bool,
+    strict: bool,
+    secrets_allowed: bool = False,
+) -> Prepared:
+    """The plan of the draft's job, in the session that was opened for it. Nothing is written yet.
+
+    Raises as `prepare` does, with the line of the file that is wrong, and as `check_secrets` does.
+    """
+    image = image_order(session, draft) if baked else None
+    with draft.blamed():
+        prepared = prepare(draft, session.jobs, packages, strict=strict, image=image)
+    job, local = prepared.plan.job, session.is_local
+    secrets = check_secrets(job, local=local, allowed=secrets_allowed, strict=strict)
+    return msgspec.structs.replace(prepared, secrets=secrets)
+
+
+def _in_active_python(
+    target: Target[R], draft: Draft, packages: Place, python: str
 ) -> tuple[Target[R], Place]:
     """A trainer that declares nothing runs in the active Python, as `python train.py` would.
 
     It names no image, requirement or project, and no flag says where it runs. Without an active Python that
     runs packages of vtrain's, and for --debugpy has debugpy, it gets an environment, as any other trainer.
-    `python` is the active one, where that is known. Raises PackagingError for a project that cannot be read.
+    `python` is the active one, if it is not empty. Raises PackagingError for a project that cannot be read.
     """
     settings, source = target.settings, draft.source
     is_package = isinstance(target.backend, RuntimeBackend) and (
