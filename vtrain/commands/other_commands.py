@@ -84,7 +84,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="tensorboard",
-        handler="vtrain.commands.tensorboard:tensorboard",
+        handler="vtrain.commands.servers:tensorboard",
         details="Runs the TensorBoard that you have installed, on the folder of AIP_TENSORBOARD_LOG_DIR. "
         "Without JOB it shows all jobs of this machine. What follows -- are TensorBoard's own flags.",
         examples=(
