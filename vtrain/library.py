@@ -193,13 +193,16 @@ def submit(
     The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
     AI where a project is configured. Raises VtrainError, and then there is no job.
     """
+    from vtrain.core.project_job import job_fields
+    from vtrain.pyproject import ProjectJob
+
     module, script, image, name, output = texts(
         module=module, script=script, image=image, name=name, output=output
     )
     given: dict[str, Any] = {
         "args": text_list("args", args),
         "env": text_dict("env", env),
-        "fields": _fields(name, text_dict("labels", labels), output),
+        "fields": job_fields(ProjectJob(name=name, labels=text_dict("labels", labels), output_dir=output)),
     }
     machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
@@ -340,13 +343,6 @@ def _wish(backend: str, project: str | None, region: str) -> Wish:
         project = text("project", project)
     use_configuration("")  # the active one of gcloud, whatever a command line in this process named
     return Wish(project=project, backend=backend, region=region)
-
-
-def _fields(name: str, labels: dict[str, str], output: str) -> dict[str, Any]:
-    """The fields of a CustomJob that arguments set as they are."""
-    spec = {"baseOutputDirectory": {"outputUriPrefix": output}} if output else {}
-    given = {"displayName": name, "labels": labels, "jobSpec": spec}
-    return {field: value for field, value in given.items() if value}
 
 
 def _machine(machine_type: str, replica_count: int, accelerator_type: str, accelerator_count: int) -> Machine:

@@ -12,9 +12,8 @@ import msgspec
 from vtrain.backends import BackendSettings, Plan
 from vtrain.backends.interface import CREDENTIALS_FLAG
 from vtrain.commands.session import Session, Target
-from vtrain.core.compose import Draft, JobRequest
-from vtrain.core.config_file import ConfigFile
-from vtrain.core.preparation import calls_for_image, draft_request, open_draft, packages_place
+from vtrain.core.compose import Draft
+from vtrain.core.preparation import calls_for_image, open_draft, prepare_draft
 from vtrain.core.submission import Place, Prepared, launch, would_make
 from vtrain.errors import UsageError
 from vtrain.flags.containers import container_flags, replica_options
@@ -46,39 +45,9 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MAX_WARNINGS = 10
-POOL_KEY = "--worker-pool-spec: output-image-uri"
 _JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
 """A flag with its value, and then another flag; a value may itself be flags."""
 PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
-NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
-
-
-def create_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobRequest:
-    """The request of a `create` line. Raises UsageError if the trainer or the job's name is missing."""
-    request = line.request(remainder)
-    if request.config is None and not request.pools and request.source is None:
-        hint = (
-            f"Name a script (vtrain submit train.py), or give --worker-pool-spec or --config. {PROJECT_HINT}"
-        )
-        raise UsageError("What to run is not given.", hint=hint)
-    named = "displayName" in request.fields or request.fallback_name
-    if request.config is None and not named and not request.assignments:
-        raise UsageError(NO_NAME)
-    return request
-
-
-def draft_job(
-    target: Target, request: JobRequest, trainer: TrainerFlags, config: ConfigFile | None = None
-) -> tuple[Draft, Place]:
-    """The job that the flags of `create` describe, and where its packages go.
-
-    `config` is the file of `--config`, where it was read already.
-    """
-    place = packages_place(target, trainer.staging_bucket)
-    draft = draft_request(target, request, config)
-    if "displayName" not in draft.document:
-        raise UsageError(NO_NAME)
-    return draft, place
 
 
 def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
@@ -146,10 +115,32 @@ def open_for(
     return session, packages
 
 
-def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
-    """Say that a name for an image has no effect where none is made."""
-    if draft.output_image_uri:
+def prepare_for(
+    target: Target,
+    draft: Draft,
+    packages: Place,
+    line: JobLine,
+    container: ContainerFlags,
+    gpu: GpuFlags | None = None,
+    *,
+    secrets_allowed: bool = False,
+) -> tuple[Session, Place, Prepared]:
+    """The plan of the draft's job, with its session and the place of its packages.
+
+    Warns of a name for an image where none is made.
+    """
+    trainer, name = line.trainer, gpu.output_image_uri if gpu is not None else None
+    baked = is_baked(target, draft, packages, trainer, container)
+    session, packages = open_for(target, draft, packages, line, container, gpu, baked=baked)
+    if name and draft.source is not None and trainer.package_format == "auto":
+        baked = baked or session.backend.image_form is not None  # a name calls for one, as in gcloud
+    if draft.output_image_uri and not baked:
+        flag = "--output-image-uri" if name else "--worker-pool-spec: output-image-uri"
         session.console.warn(f"{flag} has no effect: no image is made of the trainer. --bake makes one.")
+    prepared = prepare_draft(
+        session, draft, packages, baked=baked, strict=trainer.strict, secrets_allowed=secrets_allowed
+    )
+    return session, packages, prepared
 
 
 def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:

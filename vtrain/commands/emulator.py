@@ -15,13 +15,8 @@ from typing import Any
 
 from vtrain.backends.interface import RuntimeBackend
 from vtrain.backends.registry import find_backend, is_choice
-from vtrain.commands.servers import (
-    admission_of,
-    needed_modules,
-    port_number,
-    until_interrupted,
-)
-from vtrain.commands.session import open_console
+from vtrain.commands.servers import admission_of, needed_modules, port_number, until_interrupted
+from vtrain.commands.session import open_console, vtrain_argv
 from vtrain.emulator import bound_command
 from vtrain.emulator.running import (
     FOLDER,
@@ -128,13 +123,6 @@ PROJECT = "emulator"
 LARGEST_LOG = 1 << 20
 """Bytes of earlier emulators' words that are kept."""
 LAST_WORDS = 4096
-PROGRAM = (
-    "import sys\n"
-    "if sys.path[:1] == ['']: del sys.path[0]\n"  # no module of the current folder takes a library's place
-    "from vtrain.__main__ import run\n"
-    "run()\n"
-)
-"""`python -m vtrain` without the current folder, which may hold a trainer's modules or somebody else's."""
 
 
 def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, common: CommonFlags) -> None:
@@ -304,7 +292,7 @@ def _start_detached(
     switches = {"--grpc": where.grpc, "--no-require-token": not clients.require_token}
     flags += [flag for flag, given in switches.items() if given]
     make_folder(home_folder())
-    argv = [sys.executable, "-c", PROGRAM, "emulator", "start", *flags]
+    argv = vtrain_argv(("emulator", "start", *flags))
     with _log().open("ab") as log:
         if log.tell() > LARGEST_LOG:
             log.truncate(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from vtrain.flags.command import CommandInfo
@@ -17,6 +19,7 @@ from vtrain.flags.options import (
     TimeoutFlag,
 )
 from vtrain.flags.pipeline_options import PipelineFlag, PipelineLine
+from vtrain.flags.row import FlagGroup
 from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuningJobFlag, TuningJobLine
 from vtrain.messages.names import ANY_JOB, CUSTOM_JOB, PIPELINE, TUNING_JOB, ResourceKind
 
@@ -62,64 +65,46 @@ def _common(
     kind: ResourceKind, name: type[NameFlag], words: Words, *, watched: ResourceKind | None = None
 ) -> tuple[CommandInfo, ...]:
     """The commands about jobs that are there. `watched` is what `stream-logs` takes, where that is more."""
-    jobs, watching, where = "vtrain.commands.jobs", "vtrain.commands.watching", (PlaceFlags, CommonFlags)
-    about = {"kind": kind}
+
+    def command(verb: str, handler: str, summary: str, *flags: type[FlagGroup], **more: Any) -> CommandInfo:
+        return CommandInfo(
+            name=verb,
+            handler=f"vtrain.commands.{handler}",
+            summary=summary,
+            examples=tuple((text, f"vtrain {kind.group} {verb} {rest}") for text, rest in _EXAMPLES[verb]),
+            flags=(*flags, PlaceFlags, CommonFlags),
+            **({"fixed": {"kind": kind}} | more),
+        )
+
     return (
-        CommandInfo(
-            name="list",
-            handler=f"{jobs}:list_jobs",
-            summary=f"List {words.job}s, newest first: as a table on a terminal, as YAML elsewhere.",
-            examples=_examples(kind, "list"),
-            flags=(ListFlags, *where),
-            fixed=about,
+        command(
+            "list",
+            "jobs:list_jobs",
+            f"List {words.job}s, newest first: as a table on a terminal, as YAML elsewhere.",
+            ListFlags,
         ),
-        CommandInfo(
-            name="describe",
-            handler=f"{jobs}:describe",
-            summary=words.describe,
-            examples=_examples(kind, "describe"),
-            flags=(name, *where),
-            fixed=about,
-        ),
-        CommandInfo(
-            name="cancel",
-            handler=f"{jobs}:cancel",
-            summary=words.cancel,
-            examples=_examples(kind, "cancel"),
-            flags=(name, *where),
-            fixed=about,
-        ),
-        CommandInfo(
-            name="stream-logs",
-            handler=f"{watching}:stream_logs",
-            summary=words.stream_logs,
+        command("describe", "jobs:describe", words.describe, name),
+        command("cancel", "jobs:cancel", words.cancel, name),
+        command(
+            "stream-logs",
+            "watching:stream_logs",
+            words.stream_logs,
+            name,
+            StreamFlags,
             details=words.stream_details,
-            examples=_examples(kind, "stream-logs"),
-            flags=(name, StreamFlags, *where),
             fixed={"kind": watched or kind},
         ),
-        CommandInfo(
-            name="wait",
-            handler=f"{watching}:wait",
-            summary=f"Wait until a {words.job} ends, and exit with a code for its state.",
+        command(
+            "wait",
+            "watching:wait",
+            f"Wait until a {words.job} ends, and exit with a code for its state.",
+            name,
+            TimeoutFlag,
+            InterruptFlag,
             details="The exit code is 0 if it succeeded, 10 if it failed, and 11 if it was cancelled.",
-            examples=_examples(kind, "wait"),
-            flags=(name, TimeoutFlag, InterruptFlag, *where),
-            fixed=about,
         ),
-        CommandInfo(
-            name="delete",
-            handler=f"{jobs}:delete",
-            summary=words.delete,
-            examples=_examples(kind, "delete"),
-            flags=(name, *where),
-            fixed=about,
-        ),
+        command("delete", "jobs:delete", words.delete, name),
     )
-
-
-def _examples(kind: ResourceKind, command: str) -> tuple[tuple[str, str], ...]:
-    return tuple((text, f"vtrain {kind.group} {command} {rest}") for text, rest in _EXAMPLES[command])
 
 
 CUSTOM_JOBS = (

@@ -31,10 +31,7 @@ COMMANDS = (
         "folder by default. The job may run or have ended; it has to be one of this machine.",
         examples=(
             ("Copy the model of the newest job", "vtrain cp @last:model ./model"),
-            (
-                "Copy a file that its second replica wrote",
-                "vtrain cp @last:a.json --task-name=workerpool1-0",
-            ),
+            ("Copy a file that its second replica wrote", "vtrain cp @last:a.json --task-name=workerpool1-0"),
         ),
         flags=(CopyFlags, TaskFlag, PlaceFlags, CommonFlags),
     ),
@@ -147,9 +144,5 @@ COMMANDS = (
         ),
         flags=(HelpFlags, CommonFlags),
     ),
-    CommandInfo(
-        name="version",
-        handler="vtrain.commands.help:show_version",
-        flags=(CommonFlags,),
-    ),
+    CommandInfo(name="version", handler="vtrain.commands.help:show_version", flags=(CommonFlags,)),
 )

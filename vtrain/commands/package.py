@@ -39,23 +39,14 @@ COMMANDS = (
         details="The image is based on --executor-image-uri. An image of the same files on the same base is "
         "not built again.",
         examples=(
-            (
-                "Build an image",
-                "vtrain package image train.py --executor-image-uri=python:3.12",
-            ),
+            ("Build an image", "vtrain package image train.py --executor-image-uri=python:3.12"),
             (
                 "Build an image with your own Dockerfile, and push it",
                 "vtrain package image . --dockerfile=Dockerfile --push "
                 "--output-image-uri=us-docker.pkg.dev/my-project/my-repo/trainer:v1",
             ),
         ),
-        flags=(
-            EntryFlags,
-            TrainerFlags,
-            ImageFlags,
-            DryRunFlag,
-            CommonFlags,
-        ),
+        flags=(EntryFlags, TrainerFlags, ImageFlags, DryRunFlag, CommonFlags),
     ),
     CommandInfo(
         name="sdist",
@@ -63,21 +54,13 @@ COMMANDS = (
         summary="Package a trainer as a source distribution, and print its path or URI.",
         details="The same files give the same package with the same name.",
         examples=(
-            (
-                "Write a package into the folder dist",
-                "vtrain package sdist . -m trainer.task",
-            ),
+            ("Write a package into the folder dist", "vtrain package sdist . -m trainer.task"),
             (
                 "Upload a package to a bucket",
                 "vtrain package sdist train.py --output-dir=gs://my-bucket/packages",
             ),
         ),
-        flags=(
-            EntryFlags,
-            TrainerFlags,
-            OutputDirFlag,
-            CommonFlags,
-        ),
+        flags=(EntryFlags, TrainerFlags, OutputDirFlag, CommonFlags),
     ),
 )
 

@@ -42,12 +42,7 @@ COMMANDS = (
             ),
         ),
         required=("--persistent-resource-id",),
-        flags=(
-            PersistentResourceFlags,
-            DryRunFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(PersistentResourceFlags, DryRunFlag, PlaceFlags, CommonFlags),
     ),
     CommandInfo(
         name="list",
@@ -58,11 +53,7 @@ COMMANDS = (
             ("List the resources of a region", "vtrain persistent-resources list --region=us-central1"),
             ("Print their names", "vtrain persistent-resources list --format='value(name.basename())'"),
         ),
-        flags=(
-            ListFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(ListFlags, PlaceFlags, CommonFlags),
     ),
     CommandInfo(
         name="describe",
@@ -72,11 +63,7 @@ COMMANDS = (
             ("Print a resource as YAML", "vtrain persistent-resources describe team"),
             ("Print its state", "vtrain persistent-resources describe team --format='value(state)'"),
         ),
-        flags=(
-            ResourceNameFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(ResourceNameFlag, PlaceFlags, CommonFlags),
     ),
     CommandInfo(
         name="delete",
@@ -84,23 +71,14 @@ COMMANDS = (
         summary="Delete a persistent resource.",
         details="On Vertex AI its jobs are cancelled. On this machine that needs --force.",
         examples=(("Delete a resource", "vtrain persistent-resources delete team --region=us-central1"),),
-        flags=(
-            ResourceNameFlag,
-            ForceFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(ResourceNameFlag, ForceFlag, PlaceFlags, CommonFlags),
     ),
     CommandInfo(
         name="reboot",
         handler=f"{__name__}:reboot",
         summary="Restart the machines of a persistent resource. No job may be running on it.",
         examples=(("Restart the machines", "vtrain persistent-resources reboot team --region=us-central1"),),
-        flags=(
-            ResourceNameFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        flags=(ResourceNameFlag, PlaceFlags, CommonFlags),
     ),
 )
 

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import Replica, ViewingBackend
-from vtrain.commands.drafting import (
-    PROJECT_HINT,
-    is_baked,
-    open_for,
-    warn_all,
-)
+from vtrain.commands.drafting import PROJECT_HINT, is_baked, open_for, warn_all
 from vtrain.commands.session import Session, find_target
 from vtrain.core.compose import JobRequest
 from vtrain.core.preparation import draft_request, image_order, packages_place

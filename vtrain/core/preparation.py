@@ -12,10 +12,12 @@ from vtrain.backends.interface import DEBUGPY_FLAG, RuntimeBackend, TrainerForm
 from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
-from vtrain.core.secret_variables import check_secrets, with_callers_values
 from vtrain.core.submission import Place, Prepared, prepare
 from vtrain.core.target import R, Session, Target
 from vtrain.errors import ConfigError, UsageError
+from vtrain.messages.codec import to_document
+from vtrain.messages.resources import Job
+from vtrain.messages.secrets import MASK, plain_secrets
 from vtrain.packaging.sdist_plan import declares_nothing
 from vtrain.packaging.source import interpreter_of
 from vtrain.runtime.debugging import REQUIREMENT
@@ -30,7 +32,7 @@ def draft_request(target: Target[R], request: JobRequest, config: ConfigFile | N
 
     `config` is the file of the request, where it was read already.
     """
-    request = with_callers_values(request, local=target.backend.is_local)
+    request = _with_callers_values(request, local=target.backend.is_local)
     draft = compose(
         request, executor_required=not target.backend.is_local, api_has=target.api_has, config=config
     )
@@ -105,13 +107,13 @@ def prepare_draft(
 ) -> Prepared:
     """The plan of the draft's job, in the session that was opened for it. Nothing is written yet.
 
-    Raises as `prepare` does, with the line of the file that is wrong, and as `check_secrets` does.
+    Raises as `prepare` does, with the line of the file that is wrong, and as `_check_secrets` does.
     """
     image = image_order(session, draft) if baked else None
     with draft.blamed():
         prepared = prepare(draft, session.jobs, packages, strict=strict, image=image)
     job, local = prepared.plan.job, session.is_local
-    secrets = check_secrets(job, local=local, allowed=secrets_allowed, strict=strict)
+    secrets = _check_secrets(job, local=local, allowed=secrets_allowed, strict=strict)
     return msgspec.structs.replace(prepared, secrets=secrets)
 
 
@@ -171,3 +173,69 @@ def image_order(session: Session[R], draft: Draft) -> ImageOrder:
         display_name=draft.document.get("displayName", ""),
     )
     return session.backend.image_order(wish)
+
+
+# variables, and secrets among them
+
+
+_KEEP = "Keep a secret in Secret Manager, and let the trainer read it as the job's --service-account."
+_INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
+MOST_NAMES = 10
+
+
+def _with_callers_values(request: JobRequest, *, local: bool) -> JobRequest:
+    """The request with the caller's values for `--env NAME`.
+
+    Raises ConfigError where the job is not to run on this machine, and for a name that is not set.
+    """
+    if not request.env_names:
+        return request
+    if not local:
+        name = request.env_names[0]
+        raise ConfigError(
+            f"--env {name}: the value of this environment is taken on local backends only.",
+            hint=f"Write --env {name}=VALUE. {_KEEP}",
+        )
+    asked = {name: _callers_value(name) for name in request.env_names}
+    return msgspec.structs.replace(request, env=request.env | asked, env_names=())
+
+
+def _callers_value(name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise ConfigError(
+            f"--env {name}: {name} is not set in this environment.",
+            hint=f"Set it with export {name}=…, or write --env {name}=VALUE.",
+        )
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ConfigError(f"--env {name}: the value of {name} is not UTF-8.")
+    return value
+
+
+def _check_secrets(job: Job, *, local: bool, allowed: bool, strict: bool) -> str:
+    """A sentence about the secrets among the variables of a job that leaves this machine; else empty.
+
+    There is none where they are `allowed`. Raises ConfigError for them if `strict`; and for a value that was
+    masked when the job was printed, wherever the job runs.
+    """
+    found = list(plain_secrets(to_document(job)))
+    for path, name, secret in found:
+        if secret == MASK:
+            raise ConfigError(
+                f"{path}: {name} was masked when this job was printed.",
+                hint=f"Write its value in place of {MASK}, or give it with --env {name}.",
+            )
+    if local or allowed or not found:
+        return ""
+    names = list(dict.fromkeys(name for _, name, _ in found))
+    said = f"{_listed(names)}, and anyone who may see the job can read its variables."
+    if strict:
+        raise ConfigError(said, hint=_INSTEAD)
+    return f"{said} --allow-plaintext-secrets silences this warning."
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} looks like a secret"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more} look like secrets"
