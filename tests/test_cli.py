@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ DRY_RUN = ("custom-jobs", "create", *DEMO, "--dry-run")
 
 
 def all_commands() -> list[CommandInfo]:
-    modules = [import_module(listed.module) for listed in cli.GROUPS.values()]
+    grouped = (info for listed in cli.GROUPS.values() for info in listed.commands())
     alone = map(cli.command_alone, cli.COMMANDS)
-    return [*(info for module in modules for info in module.COMMANDS), *alone]
+    return [*grouped, *alone]
 
 
 def test_version(vtrain: Any) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
-from vtrain.commands import COMMANDS, GROUPS, HEADINGS
+from vtrain.commands import COMMANDS, GROUPS, HEADINGS, Listed
 from vtrain.errors import (
     HungUp,
     InterruptedByUser,
@@ -101,8 +101,7 @@ class Group(TyperGroup):
 def command_alone(name: str) -> CommandInfo:
     """Import the table with one of COMMANDS, and return the command."""
     listed = COMMANDS[name]
-    table: tuple[CommandInfo, ...] = import_module(listed.module).COMMANDS
-    info = next(info for info in table if info.name == name)
+    info = next(info for info in listed.commands() if info.name == name)
     fixed = {"make_root": lambda: _group(RootGroup, "vtrain", HELP)} if name == "help" else info.fixed
     return msgspec.structs.replace(info, summary=listed.summary, fixed=fixed)
 
@@ -116,7 +115,7 @@ class RootGroup(Group):
     def hint(self, ctx: Any, name: str) -> str:
         """Say what to type instead of a word that is no command, or one of a group."""
         group = "custom-jobs"
-        if any(info.name == name for info in import_module(GROUPS[group].module).COMMANDS):
+        if any(info.name == name for info in GROUPS[group].commands()):
             return f"Did you mean vtrain {group} {name}?"
         return super().hint(ctx, name)
 
@@ -132,8 +131,7 @@ class RootGroup(Group):
         cmd_name = _OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name not in GROUPS:
             return None
-        listed = GROUPS[cmd_name]
-        return _group(CommandGroup, cmd_name, listed.summary, listed.module)
+        return _group(CommandGroup, cmd_name, GROUPS[cmd_name].summary, GROUPS[cmd_name])
 
     def rows(self) -> dict[str, list[tuple[str, str]]]:
         found: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
@@ -149,15 +147,14 @@ class CommandGroup(Group):
     the words that were typed already.
     """
 
-    module = ""
+    listed: Listed
     prefix = ""
 
     def _commands(self) -> dict[str, CommandInfo]:
         """The commands by the words that are left to type."""
-        commands: tuple[CommandInfo, ...] = import_module(self.module).COMMANDS
         return {
             info.name.removeprefix(self.prefix): info
-            for info in commands
+            for info in self.listed.commands()
             if info.name.startswith(self.prefix)
         }
 
@@ -166,7 +163,7 @@ class CommandGroup(Group):
 
     def hint(self, ctx: Any, name: str) -> str:
         """Say what has replaced a word, where the group's module knows that."""
-        replaced: dict[str, str] = getattr(import_module(self.module), "REPLACED", {})
+        replaced: dict[str, str] = getattr(import_module(self.listed.module), "REPLACED", {})
         return replaced.get(self.prefix + name) or super().hint(ctx, name)
 
     def rows(self) -> dict[str, list[tuple[str, str]]]:
@@ -177,11 +174,13 @@ class CommandGroup(Group):
         if cmd_name in commands:
             return build_command(commands[cmd_name])
         if any(name.startswith(f"{cmd_name} ") for name in commands):
-            return _group(CommandGroup, cmd_name, self.help or "", self.module, f"{self.prefix}{cmd_name} ")
+            return _group(CommandGroup, cmd_name, self.help or "", self.listed, f"{self.prefix}{cmd_name} ")
         return None
 
 
-def _group(cls: type[TyperGroup], name: str, text: str, module: str = "", prefix: str = "") -> Any:
+def _group(
+    cls: type[TyperGroup], name: str, text: str, listed: Listed | None = None, prefix: str = ""
+) -> Any:
     params, callback = common_flags()
     group: Any = cls(
         name=name,
@@ -193,8 +192,8 @@ def _group(cls: type[TyperGroup], name: str, text: str, module: str = "", prefix
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     take_text(group)
-    if module:
-        group.module, group.prefix = module, prefix
+    if listed is not None:
+        group.listed, group.prefix = listed, prefix
     return group
 
 

@@ -193,13 +193,16 @@ def submit(
     The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
     AI where a project is configured. Raises VtrainError, and then there is no job.
     """
+    from vtrain.core.project_job import job_fields
+    from vtrain.pyproject import ProjectJob
+
     module, script, image, name, output = texts(
         module=module, script=script, image=image, name=name, output=output
     )
     given: dict[str, Any] = {
         "args": text_list("args", args),
         "env": text_dict("env", env),
-        "fields": _fields(name, text_dict("labels", labels), output),
+        "fields": job_fields(ProjectJob(name=name, labels=text_dict("labels", labels), output_dir=output)),
     }
     machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
@@ -235,13 +238,11 @@ def _create(request: JobRequest, wish: Wish, bucket: str, *, strict: bool) -> Jo
     from vtrain.core.preparation import (
         calls_for_image,
         draft_request,
-        image_order,
-        images_to_run,
-        in_active_python,
+        open_draft,
         packages_place,
+        prepare_draft,
     )
-    from vtrain.core.secret_variables import check_secrets
-    from vtrain.core.submission import launch, prepare
+    from vtrain.core.submission import launch
     from vtrain.runtime.supervisor_process import reap
 
     reap()  # those of earlier jobs, whose end nobody has looked at
@@ -250,15 +251,10 @@ def _create(request: JobRequest, wish: Wish, bucket: str, *, strict: bool) -> Jo
     place = msgspec.structs.replace(packages_place(target, bucket), warn=logger.warning)
     draft = draft_request(target, request)
     baked = calls_for_image(target, draft, place)
-    if not baked:
-        target, place = in_active_python(target, draft, place, python=sys.executable)
-    session = target.open(images_to_run(target, draft, baked=baked))
-    image = image_order(session, draft) if baked else None
-    with draft.blamed():
-        prepared = prepare(draft, session.jobs, place, strict=strict, image=image)
-    secrets = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=strict)
+    session, place = open_draft(target, draft, place, baked=baked, python=sys.executable)
+    prepared = prepare_draft(session, draft, place, baked=baked, strict=strict)
     warnings = prepared.package.warnings if prepared.package is not None else ()
-    for warning in filter(None, (secrets, *warnings, *prepared.plan.notices)):
+    for warning in filter(None, (prepared.secrets, *warnings, *prepared.plan.notices)):
         logger.warning(warning)
     for note in prepared.plan.notes:
         logger.info(note)
@@ -347,13 +343,6 @@ def _wish(backend: str, project: str | None, region: str) -> Wish:
         project = text("project", project)
     use_configuration("")  # the active one of gcloud, whatever a command line in this process named
     return Wish(project=project, backend=backend, region=region)
-
-
-def _fields(name: str, labels: dict[str, str], output: str) -> dict[str, Any]:
-    """The fields of a CustomJob that arguments set as they are."""
-    spec = {"baseOutputDirectory": {"outputUriPrefix": output}} if output else {}
-    given = {"displayName": name, "labels": labels, "jobSpec": spec}
-    return {field: value for field, value in given.items() if value}
 
 
 def _machine(machine_type: str, replica_count: int, accelerator_type: str, accelerator_count: int) -> Machine:

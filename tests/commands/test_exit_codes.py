@@ -172,7 +172,7 @@ def test_local_run_refuses_a_wrong_setting_with_1(vtrain: Any, monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("script")
-@pytest.mark.parametrize("step", ["prepare", "launch_prepared", "remarks_on"])
+@pytest.mark.parametrize("step", ["prepare_for", "launch_prepared", "remarks_on"])
 @pytest.mark.parametrize(
     "fault",
     [RuntimeError("odd"), OSError(5, "Input/output error", "x"), errors.DamagedError("Torn.")],

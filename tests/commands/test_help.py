@@ -7,7 +7,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -23,9 +22,7 @@ ROOT = str(commands.__path__[0]).rpartition("/vtrain/")[0]
 def every_command() -> dict[str, CommandInfo]:
     """All commands by their names as they are typed."""
     found = {
-        f"{group} {info.name}": info
-        for group, listed in cli.GROUPS.items()
-        for info in import_module(listed.module).COMMANDS
+        f"{group} {info.name}": info for group, listed in cli.GROUPS.items() for info in listed.commands()
     }
     return found | {name: cli.command_alone(name) for name in cli.COMMANDS}
 

@@ -11,7 +11,7 @@ import pytest
 from snippets import ROOT, blocks
 
 from vtrain import cli, errors
-from vtrain.flags.command import CommandInfo, build_command
+from vtrain.flags.command import build_command
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.yaml_reader import load_yaml
@@ -49,10 +49,8 @@ def anchors(page: Path) -> list[str]:
 def real_commands() -> dict[str, Any]:
     """Every command by its name as typed, built as the program builds it."""
     found = {}
-    for group in cli.GROUPS:
-        module = __import__(cli.GROUPS[group].module, fromlist=["COMMANDS"])
-        infos: tuple[CommandInfo, ...] = module.COMMANDS
-        found |= {f"vtrain {group} {info.name}": build_command(info) for info in infos}
+    for group, listed in cli.GROUPS.items():
+        found |= {f"vtrain {group} {info.name}": build_command(info) for info in listed.commands()}
     alone = map(cli.command_alone, cli.COMMANDS)
     return found | {f"vtrain {info.name}": build_command(info) for info in alone}
 

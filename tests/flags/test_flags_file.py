@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vtrain.flags
-from vtrain.commands.custom_jobs import COMMANDS
+from vtrain.commands.job_groups import CUSTOM_JOBS
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.command import Invocation, build_command
 from vtrain.flags.flags_file import ONE_EACH, expand_flags_files
@@ -142,7 +142,7 @@ def test_joined_dictionaries_split_into_the_same(items: dict[str, str]) -> None:
     ],
 )
 def test_every_switch_has_its_opposite_and_the_later_counts(words: list[str], given: bool) -> None:
-    info = next(command for command in COMMANDS if command.name == "create")
+    info = next(command for command in CUSTOM_JOBS if command.name == "create")
     command = build_command(info)
     context = command.make_context("create", list(words), obj=Invocation())
     assert context.params["dry_run"] is given

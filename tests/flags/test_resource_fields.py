@@ -7,7 +7,7 @@ import pytest
 from vtrain.errors import ConfigError, UsageError, VtrainError
 from vtrain.flags.grammar import account
 from vtrain.flags.options import ResourceFlags
-from vtrain.flags.resource_fields import kms_key_name
+from vtrain.flags.request import kms_key_name
 
 KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 

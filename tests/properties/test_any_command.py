@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +96,7 @@ VALUES = st.sampled_from(NASTY) | st.text(st.characters(exclude_categories=["Cs"
 
 def all_commands() -> dict[str, CommandInfo]:
     found = {
-        f"{group} {info.name}": info
-        for group, listed in cli.GROUPS.items()
-        for info in import_module(listed.module).COMMANDS
+        f"{group} {info.name}": info for group, listed in cli.GROUPS.items() for info in listed.commands()
     }
     found |= {name: cli.command_alone(name) for name in cli.COMMANDS}
     return {line: info for line, info in found.items() if line not in LEFT_OUT}

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from vtrain.flags.command import CommandInfo
 
 RUN, INSIDE, SET_UP = "Run and watch jobs", "Look inside a job", "Set up and clean up"
 SAME, MORE = "The same as in gcloud ai", "More"
 HEADINGS = (RUN, INSIDE, SET_UP, SAME, MORE)
 """The headings of `vtrain --help`, in its order."""
+_JOBS = "vtrain.commands.job_groups"
 _SHORT, _OTHER = "vtrain.commands.short_commands", "vtrain.commands.other_commands"
 
 
 class Listed(NamedTuple):
-    """A group or a command of the root: its heading, the module with its table, and its summary.
-
-    The table is a tuple of CommandInfo called COMMANDS. The module is imported when the name is typed.
-    """
+    """A group or a command of the root, and the tuple of CommandInfo, called `table`, that it is found in."""
 
     heading: str
     module: str
     summary: str
+    table: str = "COMMANDS"
+
+    def commands(self) -> tuple[CommandInfo, ...]:
+        """Return the table. Its module is imported now: when the name is typed."""
+        found: tuple[CommandInfo, ...] = getattr(import_module(self.module), self.table)
+        return found
 
 
 GROUPS = {
-    "custom-jobs": Listed(
-        SAME, "vtrain.commands.custom_jobs", "Create, watch and manage custom training jobs."
-    ),
+    "custom-jobs": Listed(SAME, _JOBS, "Create, watch and manage custom training jobs.", "CUSTOM_JOBS"),
     "hp-tuning-jobs": Listed(
-        SAME, "vtrain.commands.hp_tuning_jobs", "Create, watch and manage hyperparameter tuning jobs."
+        SAME, _JOBS, "Create, watch and manage hyperparameter tuning jobs.", "TUNING_JOBS"
     ),
-    "training-pipelines": Listed(
-        MORE, "vtrain.commands.training_pipelines", "Train, and register the model that comes of it."
-    ),
+    "training-pipelines": Listed(MORE, _JOBS, "Train, and register the model that comes of it.", "PIPELINES"),
     "persistent-resources": Listed(
         SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
     ),

@@ -15,24 +15,22 @@ from vtrain.backends.pager import all_jobs
 from vtrain.backends.programs import SUPERVISE
 from vtrain.command_log import is_repeated
 from vtrain.commands.drafting import (
-    create_request,
-    draft_job,
+    PROJECT_HINT,
     launch_prepared,
-    open_for,
+    prepare_for,
     show_plan,
-    warn_of_name,
     with_local_flags,
 )
 from vtrain.commands.session import Session, Target, find_target, resource_document, sent_document
 from vtrain.commands.watching import DETACH, Wait, come_back, interrupt_action, stay_to_the_end, wait_seconds
-from vtrain.core.compose import Draft
-from vtrain.core.preparation import image_order, packages_place
+from vtrain.core.compose import Draft, JobRequest
+from vtrain.core.config_file import ConfigFile
+from vtrain.core.preparation import draft_request, packages_place
 from vtrain.core.references import command_about, find_reference, shown_name
-from vtrain.core.secret_variables import check_secrets
-from vtrain.core.submission import Place, prepare
+from vtrain.core.submission import Place
 from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
-from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags
+from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags, TrainerFlags
 from vtrain.flags.options import KeyFlag, PlaceFlags
 from vtrain.flags.request import JobLine, job_line, with_key_of
 from vtrain.flags.row import given_flags
@@ -49,10 +47,13 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
+NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
+
+
 def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
     """Create the custom job that the flags describe; with --dry-run only plan it."""
     line = job_line(given.spec, given.trainer)
-    request = create_request(line, remainder)
+    request = _named_request(line, remainder)
     wait = read_wait(given.how)
     target = find_target(given.common, given.place, region=line.region)
     target = with_local_flags(target, given.local)
@@ -60,7 +61,7 @@ def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
         # Its interpreter starts while this command reads and packages the trainer.
         stand_by(SUPERVISE, target.settings.home, target.choice.value)
     request = with_key_of(request, line.spec, target.settings.project)
-    draft, packages = draft_job(target, request, line.trainer)
+    draft, packages = _named_draft(target, request, line.trainer)
     create_drafted(target, draft, packages, line, given.how, wait)
 
 
@@ -101,13 +102,41 @@ def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> N
     pipeline = with_model(file.pipeline, given.model, project=settings.project, location=settings.region)
     pipeline = with_dataset(pipeline, given.dataset, local=target.backend.is_local)
     if file.task is None or not file.is_tuning:
-        request = with_key_of(create_request(line, remainder), line.spec, settings.project)
-        draft, packages = draft_job(target, request, line.trainer, file.task)
+        request = with_key_of(_named_request(line, remainder), line.spec, settings.project)
+        draft, packages = _named_draft(target, request, line.trainer, file.task)
     else:
         trial, flags = line.request(remainder), tuning_flags(line.spec)
         draft = compose_tuning(flags, file.task, trial, settings.project, target.api_has)
         packages = packages_place(target, line.trainer.staging_bucket)
     create_drafted(target, as_pipeline(draft, pipeline), packages, line, given.how, wait)
+
+
+def _named_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobRequest:
+    """The request of a `create` line. Raises UsageError if the trainer or the job's name is missing."""
+    request = line.request(remainder)
+    if request.config is None and not request.pools and request.source is None:
+        hint = (
+            f"Name a script (vtrain submit train.py), or give --worker-pool-spec or --config. {PROJECT_HINT}"
+        )
+        raise UsageError("What to run is not given.", hint=hint)
+    named = "displayName" in request.fields or request.fallback_name
+    if request.config is None and not named and not request.assignments:
+        raise UsageError(NO_NAME)
+    return request
+
+
+def _named_draft(
+    target: Target, request: JobRequest, trainer: TrainerFlags, config: ConfigFile | None = None
+) -> tuple[Draft, Place]:
+    """The job that the flags of `create` describe, and where its packages go.
+
+    `config` is the file of `--config`, where it was read already.
+    """
+    place = packages_place(target, trainer.staging_bucket)
+    draft = draft_request(target, request, config)
+    if "displayName" not in draft.document:
+        raise UsageError(NO_NAME)
+    return draft, place
 
 
 def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
@@ -134,20 +163,10 @@ def create_drafted(
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
     draft, key = with_key(draft, how.once.idempotency_key)
-    session, packages, baked = open_for(target, draft, packages, line, how.container)
-    if not baked:
-        warn_of_name(session, draft)
-    image = image_order(session, draft) if baked else None
-    with draft.blamed():
-        prepared = prepare(draft, session.jobs, packages, strict=line.trainer.strict, image=image)
-    warning = check_secrets(
-        prepared.plan.job,
-        local=session.is_local,
-        allowed=how.plaintext.allow_plaintext_secrets,
-        strict=line.trainer.strict,
+    allowed = how.plaintext.allow_plaintext_secrets
+    session, packages, prepared = prepare_for(
+        target, draft, packages, line, how.container, secrets_allowed=allowed
     )
-    if warning:
-        session.console.warn(warning)
     show_plan(session, prepared, dry_run=how.run.dry_run)
     if how.run.dry_run:
         unknown = {} if session.is_local else prepared.plan.unknown_fields

@@ -84,9 +84,7 @@ def doctor(place: PlaceFlags, common: CommonFlags) -> None:
     chosen = find_backend(choice.value)
     console.status(f"Backend: {choice.value} ({choice.origin})")
     line = CommandLine(
-        region=place.region,
-        project=project_in_region(place.region) or found,
-        access=service_access(common),
+        region=place.region, project=project_in_region(place.region) or found, access=service_access(common)
     )
     lines = _shown(console, _examined(_subjects(choice, chosen, line)))
     if console.format is not None:

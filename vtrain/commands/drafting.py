@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,15 +12,8 @@ import msgspec
 from vtrain.backends import BackendSettings, Plan
 from vtrain.backends.interface import CREDENTIALS_FLAG
 from vtrain.commands.session import Session, Target
-from vtrain.core.compose import Draft, JobRequest
-from vtrain.core.config_file import ConfigFile
-from vtrain.core.preparation import (
-    calls_for_image,
-    draft_request,
-    images_to_run,
-    in_active_python,
-    packages_place,
-)
+from vtrain.core.compose import Draft
+from vtrain.core.preparation import calls_for_image, open_draft, prepare_draft
 from vtrain.core.submission import Place, Prepared, launch, would_make
 from vtrain.errors import UsageError
 from vtrain.flags.containers import container_flags, replica_options
@@ -51,39 +45,9 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MAX_WARNINGS = 10
-POOL_KEY = "--worker-pool-spec: output-image-uri"
 _JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
 """A flag with its value, and then another flag; a value may itself be flags."""
 PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
-NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
-
-
-def create_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobRequest:
-    """The request of a `create` line. Raises UsageError if the trainer or the job's name is missing."""
-    request = line.request(remainder)
-    if request.config is None and not request.pools and request.source is None:
-        hint = (
-            f"Name a script (vtrain submit train.py), or give --worker-pool-spec or --config. {PROJECT_HINT}"
-        )
-        raise UsageError("What to run is not given.", hint=hint)
-    named = "displayName" in request.fields or request.fallback_name
-    if request.config is None and not named and not request.assignments:
-        raise UsageError(NO_NAME)
-    return request
-
-
-def draft_job(
-    target: Target, request: JobRequest, trainer: TrainerFlags, config: ConfigFile | None = None
-) -> tuple[Draft, Place]:
-    """The job that the flags of `create` describe, and where its packages go.
-
-    `config` is the file of `--config`, where it was read already.
-    """
-    place = packages_place(target, trainer.staging_bucket)
-    draft = draft_request(target, request, config)
-    if "displayName" not in draft.document:
-        raise UsageError(NO_NAME)
-    return draft, place
 
 
 def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
@@ -113,6 +77,19 @@ def _python_flags(settings: BackendSettings) -> list[str]:
     return [PYTHON_FLAG] * bool(settings.python) + [ENVIRONMENT_FLAG] * bool(settings.environment)
 
 
+def is_baked(
+    target: Target, draft: Draft, packages: Place, trainer: TrainerFlags, container: ContainerFlags
+) -> bool:
+    """Whether the trainer becomes an image: a flag says so or, without one, the backend runs nothing else.
+
+    Raises UsageError for flags that contradict each other.
+    """
+    form = trainer.package_format
+    if container.bake and form == "sdist":
+        raise UsageError("--bake makes an image, and --package-format=sdist does not.")
+    return container.bake or form == "image" or (form == "auto" and calls_for_image(target, draft, packages))
+
+
 def open_for(
     target: Target,
     draft: Draft,
@@ -120,33 +97,50 @@ def open_for(
     line: JobLine,
     container: ContainerFlags,
     gpu: GpuFlags | None = None,
-) -> tuple[Session, Place, bool]:
-    """The session in which the draft's job is started, its packages' place, and whether it becomes an image.
+    *,
+    baked: bool,
+) -> tuple[Session, Place]:
+    """The session in which the draft's job is started, and the place of its packages.
 
-    Says whose job it is, and warns of flags that have no effect. Raises UsageError for flags that contradict
-    each other.
+    Says whose job it is, and warns of flags that have no effect.
     """
-    form = line.trainer.package_format
-    if container.bake and form == "sdist":
-        raise UsageError("--bake makes an image, and --package-format=sdist does not.")
-    baked = container.bake or form == "image" or (form == "auto" and calls_for_image(target, draft, packages))
-    if not baked:
-        target, packages = in_active_python(target, draft, packages)
-    options = replica_options(container, gpu)
-    session = target.open(images_to_run(target, draft, baked=baked), options)
-    credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
+    options = partial(replica_options, container, gpu)
+    session, packages = open_draft(target, draft, packages, baked=baked, options=options)
+    credentials = [CREDENTIALS_FLAG] * bool(session.settings.options.credentials_file)
     given = (*container_flags(container, gpu), *credentials, *_python_flags(target.settings))
     for sentence in session.backend.ignored_flags(given, builds_image=baked):
         session.console.warn(sentence)
     if line.origin:
         session.console.progress(line.origin)
-    return session, packages, baked
+    return session, packages
 
 
-def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
-    """Say that a name for an image has no effect where none is made."""
-    if draft.output_image_uri:
+def prepare_for(
+    target: Target,
+    draft: Draft,
+    packages: Place,
+    line: JobLine,
+    container: ContainerFlags,
+    gpu: GpuFlags | None = None,
+    *,
+    secrets_allowed: bool = False,
+) -> tuple[Session, Place, Prepared]:
+    """The plan of the draft's job, with its session and the place of its packages.
+
+    Warns of a name for an image where none is made.
+    """
+    trainer, name = line.trainer, gpu.output_image_uri if gpu is not None else None
+    baked = is_baked(target, draft, packages, trainer, container)
+    session, packages = open_for(target, draft, packages, line, container, gpu, baked=baked)
+    if name and draft.source is not None and trainer.package_format == "auto":
+        baked = baked or session.backend.image_form is not None  # a name calls for one, as in gcloud
+    if draft.output_image_uri and not baked:
+        flag = "--output-image-uri" if name else "--worker-pool-spec: output-image-uri"
         session.console.warn(f"{flag} has no effect: no image is made of the trainer. --bake makes one.")
+    prepared = prepare_draft(
+        session, draft, packages, baked=baked, strict=trainer.strict, secrets_allowed=secrets_allowed
+    )
+    return session, packages, prepared
 
 
 def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:
@@ -170,6 +164,8 @@ def warn_all(console: Console, warnings: Sequence[str]) -> None:
 def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     """Say what will be made, what is there already, and what this backend does not reproduce."""
     console, package = session.console, prepared.package
+    if prepared.secrets:
+        console.warn(prepared.secrets)
     warn_all(console, package.warnings if package is not None else ())
     for notice in (*_joined_arguments(prepared.plan.job), *prepared.plan.notices):
         console.warn(notice)

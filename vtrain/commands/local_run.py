@@ -17,25 +17,21 @@ from vtrain.backends.programs import SUPERVISE
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.create import with_key
 from vtrain.commands.drafting import (
-    POOL_KEY,
     PROJECT_HINT,
     launch_prepared,
-    open_for,
+    prepare_for,
     show_plan,
-    warn_of_name,
     with_local_flags,
 )
 from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
-from vtrain.commands.session import Session, Target, find_target, resource_document
+from vtrain.commands.session import Session, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
-from vtrain.core.compose import Draft, JobRequest, make_source
-from vtrain.core.preparation import draft_request, image_order, packages_place
-from vtrain.core.secret_variables import check_secrets
-from vtrain.core.submission import prepare
-from vtrain.core.target import LOCAL_RUN
+from vtrain.core.compose import JobRequest, make_source
+from vtrain.core.preparation import draft_request, packages_place
+from vtrain.core.target import LocalCommand
 from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
-from vtrain.flags.job_options import GpuFlags, LocalRunLine, SpecFlags, TrainerFlags
+from vtrain.flags.job_options import LocalRunLine, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag
 from vtrain.flags.request import job_line, with_key_of
 from vtrain.messages.custom_job import CustomJob
@@ -49,13 +45,20 @@ from vtrain.settings import home_folder, user_path
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
+LOCAL_RUN = "local-run"
+
 
 def local_run(given: LocalRunLine, remainder: tuple[str, ...] | None, *, command: str = LOCAL_RUN) -> None:
     """The path of `create` on a local backend, to its end; by the name of the `command` that was typed."""
     gpu, dry_run = given.gpu, given.run.dry_run
+    elsewhere = "custom-jobs create" if command == LOCAL_RUN else "submit"
+    local_only = LocalCommand(name=command, elsewhere=elsewhere)
     with _around_the_trainer(ConfigError, PackagingError):
-        target = find_target(given.common, given.place, local_only=command)
-        target = _with_terminal(with_local_flags(target, given.local), given.typing)
+        target = find_target(given.common, given.place, local_only=local_only)
+        target = with_local_flags(target, given.local)
+        terminal = find_terminal(interactive=given.typing.interactive)
+        settings = msgspec.structs.replace(target.settings, terminal=terminal)
+        target = msgspec.structs.replace(target, settings=settings)
         if not dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(SUPERVISE, target.settings.home, target.choice.value)
         on_interrupt = interrupt_action(given.interrupt.on_interrupt, default=CANCEL)
@@ -66,14 +69,7 @@ def local_run(given: LocalRunLine, remainder: tuple[str, ...] | None, *, command
         request = with_key_of(line.request(remainder), line.spec, target.settings.project)
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         draft, _ = with_key(draft, None, always_new=True)
-        session, packages, baked = open_for(target, draft, packages, line, given.container, gpu)
-        baked = baked or _is_named(session, draft, trainer, gpu)
-        if not baked:
-            warn_of_name(session, draft, "--output-image-uri" if gpu.output_image_uri else POOL_KEY)
-        image = image_order(session, draft) if baked else None
-        with draft.blamed():
-            prepared = prepare(draft, session.jobs, packages, strict=trainer.strict, image=image)
-        check_secrets(prepared.plan.job, local=True, allowed=False)
+        session, packages, prepared = prepare_for(target, draft, packages, line, given.container, gpu)
         _check_typing(session, prepared.plan.job, given.typing)
     if gpu.docker_run_options:
         session.console.warn("--docker-run-options has no effect, as in gcloud; --mount, --user, … have.")
@@ -120,12 +116,6 @@ def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
 
         report = write_crash_report(sys.argv[1:], error)
         raise LocalRunError(report.message, hint=report.hint) from error
-
-
-def _is_named(session: Session, draft: Draft, trainer: TrainerFlags, gpu: GpuFlags) -> bool:
-    """Whether an image is made of the trainer because there is a name for it, as gcloud's local-run does."""
-    wanted = bool(gpu.output_image_uri) and draft.source is not None and trainer.package_format == "auto"
-    return wanted and session.backend.image_form is not None
 
 
 def _with_folder(trainer: TrainerFlags, spec: SpecFlags) -> TrainerFlags:
@@ -175,14 +165,6 @@ def _with_defaults(request: JobRequest, trainer: TrainerFlags, output_image_uri:
         pools=pools,
         output_image_uri=output_image_uri or request.output_image_uri,
         fallback_name=request.fallback_name or _name_of(source)[:MAX_DISPLAY_NAME],
-    )
-
-
-def _with_terminal(target: Target, typing: InteractiveFlag) -> Target:
-    """The target that lends this terminal to the trainer, if there is one."""
-    terminal = find_terminal(interactive=typing.interactive)
-    return msgspec.structs.replace(
-        target, settings=msgspec.structs.replace(target.settings, terminal=terminal)
     )
 
 

@@ -1,8 +1,32 @@
-"""`vtrain models`: its commands. What a command works with is imported when it runs."""
+"""`vtrain models`: the versions of trained models, here and on Vertex AI; predictions are in `predict`."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from vtrain.backends import Query
+from vtrain.backends.model_interface import ModelRegistryBackend
+from vtrain.backends.pager import pages
+from vtrain.commands.jobs import query_all
+from vtrain.commands.selection import show_list
+from vtrain.commands.session import (
+    Session,
+    Target,
+    find_target,
+    open_session,
+    resource_document,
+    sent_document,
+)
+from vtrain.core.target import full_name
+from vtrain.errors import ConfigError, ServiceError, UsageError
 from vtrain.flags.command import CommandInfo
+from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import (
     ModelCopyFlags,
     ModelNameFlag,
@@ -10,15 +34,20 @@ from vtrain.flags.model_options import (
     PredictFlags,
     UploadFlags,
 )
-from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
+from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
+from vtrain.messages.model import ModelPage, ModelTarget
+from vtrain.messages.names import MODEL, parse_name
+from vtrain.messages.structs import Operation
+from vtrain.retry import wait_until
+from vtrain.settings import find_region, user_path
+from vtrain.staging import file_uri
 
-_HANDLERS = "vtrain.commands.registered_models"
 _WHERE = (PlaceFlags, CommonFlags)
 
 COMMANDS = (
     CommandInfo(
         name="upload",
-        handler=f"{_HANDLERS}:upload",
+        handler=f"{__name__}:upload",
         summary="Keep a trained model, or another version of one.",
         details="The files stay where they are. The image is the one that answers predictions.",
         examples=(
@@ -39,7 +68,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="list",
-        handler=f"{_HANDLERS}:list_models",
+        handler=f"{__name__}:list_models",
         summary="List models as a table, each by its default version.",
         examples=(
             ("List the models of this machine", "vtrain models list --backend=local"),
@@ -49,7 +78,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="list-version",
-        handler=f"{_HANDLERS}:list_version",
+        handler=f"{__name__}:list_version",
         summary="List the versions of a model as a table.",
         examples=(
             ("List the versions of a model", "vtrain models list-version digits"),
@@ -62,7 +91,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="describe",
-        handler=f"{_HANDLERS}:describe",
+        handler=f"{__name__}:describe",
         summary="Print one version of a model: the default one, where none is named.",
         examples=(
             ("Print the default version as YAML", "vtrain models describe digits"),
@@ -75,21 +104,21 @@ COMMANDS = (
     ),
     CommandInfo(
         name="delete",
-        handler=f"{_HANDLERS}:delete",
+        handler=f"{__name__}:delete",
         summary="Delete a model with all its versions. On this machine its files stay.",
         examples=(("Delete a model", "vtrain models delete digits"),),
         flags=(ModelNameFlag, *_WHERE),
     ),
     CommandInfo(
         name="delete-version",
-        handler=f"{_HANDLERS}:delete_version",
+        handler=f"{__name__}:delete_version",
         summary="Delete one version of a model. The default version goes with its model alone.",
         examples=(("Delete a version", "vtrain models delete-version digits@2"),),
         flags=(ModelVersionFlag, *_WHERE),
     ),
     CommandInfo(
         name="copy",
-        handler=f"{_HANDLERS}:copy",
+        handler=f"{__name__}:copy",
         summary="Copy a model to a region, as a new model or as another version of one.",
         examples=(
             (
@@ -118,3 +147,146 @@ COMMANDS = (
         flags=(ModelNameFlag, PredictFlags, *_WHERE),
     ),
 )
+
+
+MODEL_TABLE = "table(name.basename():label=MODEL_ID, displayName)"
+VERSION_TABLE = "table(name.basename():label=MODEL_ID, versionId, displayName)"
+OPERATION_SECONDS = 1800.0
+"""The time that gcloud waits for an upload or a copy."""
+FASTEST_SECONDS, SLOWEST_SECONDS = 0.5, 10.0
+
+
+def upload(spec: UploadFlags, run: DryRunFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Keep a new model, or another version of one."""
+    check_required(spec)
+    session = open_session(common, place, kind=MODEL)
+    model = compose_model(spec)
+    if session.is_local and model.artifact_uri and "://" not in model.artifact_uri:
+        folder = user_path(model.artifact_uri).resolve()
+        model = msgspec.structs.replace(model, artifact_uri=file_uri(folder))
+    parent = session.full_name(spec.parent_model, MODEL) if spec.parent_model else ""
+    target = ModelTarget(model_id=spec.model_id or "", parent=parent)
+    if run.dry_run:
+        place_of_it = {"parentModel": target.parent, "modelId": target.model_id}
+        named = {name: value for name, value in place_of_it.items() if value}
+        session.console.result({**named, "model": sent_document(model, {})}, "yaml")
+        return
+    registry = session.models
+    _show_made(session, registry, "Uploaded", registry.upload_model(model, target))
+
+
+def copy(spec: ModelCopyFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """Copy a version to a region, as a new model or as another version of one."""
+    if not spec.source_model:
+        raise UsageError("--source-model=MODEL must be given.")
+    if spec.destination_model_id is not None and spec.destination_parent_model is not None:
+        raise UsageError("Give --destination-model-id or --destination-parent-model, not both.")
+    session = open_session(common, place, kind=MODEL)
+    parent = spec.destination_parent_model
+    target = ModelTarget(
+        model_id=spec.destination_model_id or "", parent=session.full_name(parent, MODEL) if parent else ""
+    )
+    base, at, version = spec.source_model.partition("@")
+    region = find_region("", local=session.is_local)[0] if parse_name(base) is None else ""
+    source = f"{full_name(base, MODEL, project=session.settings.project, location=region)}{at}{version}"
+    registry = session.models
+    _show_made(session, registry, "Copied", registry.copy_model(source, target, spec.kms_key_name or ""))
+
+
+def list_models(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """List models, each by its default version."""
+    session = open_session(common, place, kind=MODEL)
+    _show(session, listing, session.models.list_models, query_all(session, MODEL), MODEL_TABLE)
+
+
+def list_version(model: ModelNameFlag, listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """List the versions of a model."""
+    session, name = open_model(model, place, common)
+    ask = partial(session.models.list_model_versions, name.partition("@")[0])
+    _show(session, listing, ask, Query(collection=MODEL.collection), VERSION_TABLE)
+
+
+def describe(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print one version of a model: the default one, where none is named."""
+    session, name = open_model(model, place, common)
+    session.console.result(resource_document(session.models.get_model(name)), "yaml")
+
+
+def delete(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Remove a model with all its versions."""
+    session, name = open_model(model, place, common)
+    _show_deleted(session, name, session.models.delete_model(name))
+
+
+def delete_version(model: ModelVersionFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Remove one version of a model."""
+    session, name = open_model(model, place, common)
+    _show_deleted(session, name, session.models.delete_model_version(name))
+
+
+def open_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:
+    """The session of a command about a model, and the model's full name, with the version that it has."""
+    target, name = find_model(model, place, common)
+    return target.open(), name
+
+
+def find_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Target, str]:
+    """The target of a command about a model, and its full name. Raises ConfigError for what is none."""
+    base, at, version = model.text.partition("@")
+    if at and not re.fullmatch("[A-Za-z0-9-]+", version):
+        raise ConfigError(f"{model.text!r} names no version.", hint="Write ID@VERSION or ID@ALIAS.")
+    target = find_target(common, place, name=base, kind=MODEL)
+    project, location = target.settings.project, target.settings.region
+    return target, f"{full_name(base, MODEL, project=project, location=location)}{at}{version}"
+
+
+def _show(
+    session: Session, listing: ListFlags, ask: Callable[[Query], ModelPage], query: Query, table: str
+) -> None:
+    """List what is on all pages, and warn of damaged entries."""
+    damaged: list[str] = []
+
+    def documents() -> Iterator[dict[str, Any]]:
+        for page in pages(ask, query):
+            damaged.extend(page.damaged)
+            yield from map(resource_document, page.models)
+
+    show_list(session.console, listing, documents(), default=table, uri_of=session.uri_of)
+    if damaged:
+        session.console.warn(f"Entries in the store are damaged, and not listed: {', '.join(damaged)}.")
+
+
+def _show_made(session: Session, registry: ModelRegistryBackend, done: str, operation: Operation) -> None:
+    """Wait for the version, say what it is called, and print the answer in `--format`."""
+    if not operation.done:
+        session.console.status(f"Waiting for operation [{operation.name.rpartition('/')[2]}] …")
+    response = _finished(registry, operation).response or {}
+    name, version = response.get("model", ""), response.get("modelVersionId", "")
+    session.console.status(f"{done} {MODEL.noun} [{name}], version {version}.")
+    session.console.progress(f"\n$ vtrain {MODEL.group} describe {name}@{version}\n")
+    session.console.result({key: value for key, value in response.items() if key != "@type"})
+
+
+def _finished(registry: ModelRegistryBackend, operation: Operation) -> Operation:
+    """The operation once it is done. Raises ServiceError where it failed, or takes too long."""
+
+    def is_done() -> bool:
+        nonlocal operation
+        if not operation.done:
+            operation = registry.get_operation(operation)
+        return operation.done
+
+    if not wait_until(is_done, OPERATION_SECONDS, FASTEST_SECONDS, longest=SLOWEST_SECONDS):
+        raise ServiceError(f"{operation.name} is not done after {math.ceil(OPERATION_SECONDS / 60)} minutes.")
+    if operation.error is not None:
+        raise ServiceError(operation.error.message or "The operation failed.")
+    return operation
+
+
+def _show_deleted(session: Session, name: str, operation: Operation) -> None:
+    """Say whether it is gone already, and print the operation in `--format`."""
+    noun = f"{MODEL.noun} [{name}]"
+    session.console.status(
+        f"Deleted {noun}." if operation.done else f"{noun} is being deleted: {operation.name}"
+    )
+    session.console.result(resource_document(operation))

@@ -31,10 +31,7 @@ COMMANDS = (
         "folder by default. The job may run or have ended; it has to be one of this machine.",
         examples=(
             ("Copy the model of the newest job", "vtrain cp @last:model ./model"),
-            (
-                "Copy a file that its second replica wrote",
-                "vtrain cp @last:a.json --task-name=workerpool1-0",
-            ),
+            ("Copy a file that its second replica wrote", "vtrain cp @last:a.json --task-name=workerpool1-0"),
         ),
         flags=(CopyFlags, TaskFlag, PlaceFlags, CommonFlags),
     ),
@@ -84,7 +81,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="tensorboard",
-        handler="vtrain.commands.tensorboard:tensorboard",
+        handler="vtrain.commands.servers:tensorboard",
         details="Runs the TensorBoard that you have installed, on the folder of AIP_TENSORBOARD_LOG_DIR. "
         "Without JOB it shows all jobs of this machine. What follows -- are TensorBoard's own flags.",
         examples=(
@@ -147,9 +144,5 @@ COMMANDS = (
         ),
         flags=(HelpFlags, CommonFlags),
     ),
-    CommandInfo(
-        name="version",
-        handler="vtrain.commands.help:show_version",
-        flags=(CommonFlags,),
-    ),
+    CommandInfo(name="version", handler="vtrain.commands.help:show_version", flags=(CommonFlags,)),
 )

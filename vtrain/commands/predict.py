@@ -10,7 +10,7 @@ import msgspec
 
 from vtrain.atomic import scratch_folder
 from vtrain.backends.model_interface import ServingOrder
-from vtrain.commands.registered_models import find_model
+from vtrain.commands.models import find_model
 from vtrain.commands.session import Session, Target
 from vtrain.core.compose import Images
 from vtrain.core.config_file import origin_of, read_text

@@ -13,25 +13,14 @@ from pathlib import Path
 
 from vtrain.backends import RepeatableBackend
 from vtrain.command_log import masked_line
-from vtrain.commands.session import open_named
-from vtrain.errors import (
-    ConfigError,
-    InterruptedByUser,
-    PackagingError,
-    UnavailableError,
-)
+from vtrain.commands.session import open_named, vtrain_argv
+from vtrain.errors import ConfigError, InterruptedByUser, PackagingError, UnavailableError
 from vtrain.flags.options import CommonFlags, JobFlag, PlaceFlags, WatchFlag
 from vtrain.messages.names import ANY_JOB
 from vtrain.output.console import Console
 from vtrain.packaging.tree import belonging_files
 from vtrain.runtime.job_order import TypedCommand
 
-PROGRAM = (
-    "import sys\n"
-    "if sys.path[:1] == ['']: del sys.path[0]\n"  # no module of the current folder takes a library's place
-    "from vtrain.__main__ import run\n"
-    "run(is_repeated=True)\n"
-)
 LOOK_SECONDS = 0.3
 """Between two looks at the files; longer where a look takes long."""
 CREATES = ("create", "submit")
@@ -66,7 +55,7 @@ def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags
         _Watch(session.console, command, with_wait(words), session.settings.home).run()
     os.chdir(command.folder)
     # Not a child: signals, the terminal and the exit code are then the command's own.
-    os.execv(sys.executable, _argv(words))
+    os.execv(sys.executable, vtrain_argv(words, is_repeated=True))
 
 
 def with_wait(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -82,10 +71,6 @@ def _split(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return words[:cut], words[cut:]
 
 
-def _argv(words: tuple[str, ...]) -> list[str]:
-    return [sys.executable, "-c", PROGRAM, *words]
-
-
 class _Watch:
     """A command that begins again whenever a file of its trainer is saved."""
 
@@ -96,7 +81,7 @@ class _Watch:
             )
         self._console = console
         self._folder = Path(command.source_folder)
-        self._argv, self._cwd = _argv(words), command.folder
+        self._argv, self._cwd = vtrain_argv(words, is_repeated=True), command.folder
         self._home = home
         self._seen = signature(self._folder, home) or {}
 

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import Replica, ViewingBackend
-from vtrain.commands.drafting import (
-    PROJECT_HINT,
-    open_for,
-    warn_all,
-)
+from vtrain.commands.drafting import PROJECT_HINT, is_baked, open_for, warn_all
 from vtrain.commands.session import Session, find_target
 from vtrain.core.compose import JobRequest
 from vtrain.core.preparation import draft_request, image_order, packages_place
@@ -37,7 +33,8 @@ def environment(given: EnvironmentLine, remainder: tuple[str, ...] | None) -> No
     target = find_target(given.common, given.place, region=line.region)
     packages = packages_place(target, line.trainer.staging_bucket)
     draft = draft_request(target, with_key_of(request, line.spec, target.settings.project))
-    session, packages, baked = open_for(target, draft, packages, line, given.container)
+    baked = is_baked(target, draft, packages, line.trainer, given.container)
+    session, packages = open_for(target, draft, packages, line, given.container, baked=baked)
     image = image_order(session, draft) if baked else None
     job, package, _ = plan_job(draft, packages, strict=line.trainer.strict, image=image)
     warn_all(session.console, package.warnings if package is not None else ())

@@ -140,6 +140,21 @@ def sent_document(resource: Resource, unknown_fields: dict[str, Any]) -> dict[st
     return masked_document(laid_over(to_document(resource), unknown_fields))
 
 
+def vtrain_argv(words: Sequence[str], *, is_repeated: bool = False) -> list[str]:
+    """The words of another vtrain: `python -m vtrain`, without the current folder on its path.
+
+    A module of a trainer, or somebody else's, would take a library's place there. `is_repeated` is for the
+    line of a job that is run again.
+    """
+    lines = (
+        "import sys",
+        "if sys.path[:1] == ['']: del sys.path[0]",
+        "from vtrain.__main__ import run",
+        f"run(is_repeated={is_repeated})",
+    )
+    return [sys.executable, "-c", "\n".join(lines), *words]
+
+
 # questions at a terminal
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.commands.custom_jobs import COMMANDS as CUSTOM_JOB_COMMANDS
+from vtrain.commands.job_groups import CUSTOM_JOBS
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import RunLine, SubmitLine
 from vtrain.flags.options import CommonFlags, FollowFlag, JobFlag, PlaceFlags, StreamFlags, WatchFlag
 from vtrain.messages.names import ANY_JOB
 
-_BY_NAME = {info.name: info for info in CUSTOM_JOB_COMMANDS}
+_BY_NAME = {info.name: info for info in CUSTOM_JOBS}
 
 
 def _about_a_job(name: str, same: str, *examples: tuple[str, str]) -> CommandInfo:

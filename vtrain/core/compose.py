@@ -63,11 +63,6 @@ class Images(msgspec.Struct, frozen=True, kw_only=True):
     executors: tuple[str, ...] = ()
 
 
-def _itself(job: Job) -> Job:
-    """The job as it is."""
-    return job
-
-
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A job whose trainer may still have to be packaged.
 
@@ -85,7 +80,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     config: ConfigFile | None = None
     file_document: dict[str, Any] = {}
     paths: PathRoot = CUSTOM_JOB_PATHS
-    wrap: Callable[[Job], Job] = _itself
+    wrap: Callable[[Job], Job] = lambda job: job
 
     @contextmanager
     def blamed(self) -> Iterator[None]:

@@ -1,19 +1,23 @@
-"""The parts of a plan that depend on its target: the draft, its Python or its image, the packages' place."""
+"""From a request to a plan, as its target has it: the draft, its Python or its image, the packages' place."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import msgspec
 
 from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.backends.interface import DEBUGPY_FLAG, RuntimeBackend, TrainerForm
-from vtrain.core.compose import Draft, Images, JobRequest, compose
+from vtrain.backends.replica_options import ReplicaOptions
+from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
-from vtrain.core.secret_variables import with_callers_values
-from vtrain.core.submission import Place
+from vtrain.core.submission import Place, Prepared, prepare
 from vtrain.core.target import R, Session, Target
 from vtrain.errors import ConfigError, UsageError
+from vtrain.messages.codec import to_document
+from vtrain.messages.resources import Job
+from vtrain.messages.secrets import MASK, plain_secrets
 from vtrain.packaging.sdist_plan import declares_nothing
 from vtrain.packaging.source import interpreter_of
 from vtrain.runtime.debugging import REQUIREMENT
@@ -28,7 +32,7 @@ def draft_request(target: Target[R], request: JobRequest, config: ConfigFile | N
 
     `config` is the file of the request, where it was read already.
     """
-    request = with_callers_values(request, local=target.backend.is_local)
+    request = _with_callers_values(request, local=target.backend.is_local)
     draft = compose(
         request, executor_required=not target.backend.is_local, api_has=target.api_has, config=config
     )
@@ -68,26 +72,59 @@ def calls_for_image(target: Target[R], draft: Draft, place: Place) -> bool:
     return target.backend.trainer_form is TrainerForm.LOCAL_IMAGE or not place.staging_bucket
 
 
-def images_to_run(target: Target[R], draft: Draft, *, baked: bool) -> Images:
-    """The images that decide where the job runs: only containers run one that the trainer becomes (`baked`).
+def open_draft(
+    target: Target[R],
+    draft: Draft,
+    packages: Place,
+    *,
+    baked: bool,
+    options: Callable[[], ReplicaOptions] = ReplicaOptions,
+    python: str = "",
+) -> tuple[Session[R], Place]:
+    """The session in which the draft's job is started, and the place of its packages.
 
-    Where a Python is asked for, an image that is only named does not call for a container.
+    `baked` says that the trainer becomes an image, which only containers run. Else it may run in the active
+    Python (`python`, where that is known). Raises as `_in_active_python` does, and then as `options` does.
     """
     images = draft.images
     if baked:
-        return msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
-    has_python = target.settings.python or target.settings.environment
-    return msgspec.structs.replace(images, executors=()) if has_python else images
+        images = msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
+    else:
+        target, packages = _in_active_python(target, draft, packages, python)
+        if target.settings.python or target.settings.environment:
+            images = msgspec.structs.replace(images, executors=())  # one that is only named
+    return target.open(images, options()), packages
 
 
-def in_active_python(
-    target: Target[R], draft: Draft, packages: Place, python: str = ""
+def prepare_draft(
+    session: Session[R],
+    draft: Draft,
+    packages: Place,
+    *,
+    baked: bool,
+    strict: bool,
+    secrets_allowed: bool = False,
+) -> Prepared:
+    """The plan of the draft's job, in the session that was opened for it. Nothing is written yet.
+
+    Raises as `prepare` does, with the line of the file that is wrong, and as `_check_secrets` does.
+    """
+    image = image_order(session, draft) if baked else None
+    with draft.blamed():
+        prepared = prepare(draft, session.jobs, packages, strict=strict, image=image)
+    job, local = prepared.plan.job, session.is_local
+    secrets = _check_secrets(job, local=local, allowed=secrets_allowed, strict=strict)
+    return msgspec.structs.replace(prepared, secrets=secrets)
+
+
+def _in_active_python(
+    target: Target[R], draft: Draft, packages: Place, python: str
 ) -> tuple[Target[R], Place]:
     """A trainer that declares nothing runs in the active Python, as `python train.py` would.
 
     It names no image, requirement or project, and no flag says where it runs. Without an active Python that
     runs packages of vtrain's, and for --debugpy has debugpy, it gets an environment, as any other trainer.
-    `python` is the active one, where that is known. Raises PackagingError for a project that cannot be read.
+    `python` is the active one, if it is not empty. Raises PackagingError for a project that cannot be read.
     """
     settings, source = target.settings, draft.source
     is_package = isinstance(target.backend, RuntimeBackend) and (
@@ -136,3 +173,69 @@ def image_order(session: Session[R], draft: Draft) -> ImageOrder:
         display_name=draft.document.get("displayName", ""),
     )
     return session.backend.image_order(wish)
+
+
+# variables, and secrets among them
+
+
+_KEEP = "Keep a secret in Secret Manager, and let the trainer read it as the job's --service-account."
+_INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
+MOST_NAMES = 10
+
+
+def _with_callers_values(request: JobRequest, *, local: bool) -> JobRequest:
+    """The request with the caller's values for `--env NAME`.
+
+    Raises ConfigError where the job is not to run on this machine, and for a name that is not set.
+    """
+    if not request.env_names:
+        return request
+    if not local:
+        name = request.env_names[0]
+        raise ConfigError(
+            f"--env {name}: the value of this environment is taken on local backends only.",
+            hint=f"Write --env {name}=VALUE. {_KEEP}",
+        )
+    asked = {name: _callers_value(name) for name in request.env_names}
+    return msgspec.structs.replace(request, env=request.env | asked, env_names=())
+
+
+def _callers_value(name: str) -> str:
+    value = os.environ.get(name)
+    if value is None:
+        raise ConfigError(
+            f"--env {name}: {name} is not set in this environment.",
+            hint=f"Set it with export {name}=…, or write --env {name}=VALUE.",
+        )
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ConfigError(f"--env {name}: the value of {name} is not UTF-8.")
+    return value
+
+
+def _check_secrets(job: Job, *, local: bool, allowed: bool, strict: bool) -> str:
+    """A sentence about the secrets among the variables of a job that leaves this machine; else empty.
+
+    There is none where they are `allowed`. Raises ConfigError for them if `strict`; and for a value that was
+    masked when the job was printed, wherever the job runs.
+    """
+    found = list(plain_secrets(to_document(job)))
+    for path, name, secret in found:
+        if secret == MASK:
+            raise ConfigError(
+                f"{path}: {name} was masked when this job was printed.",
+                hint=f"Write its value in place of {MASK}, or give it with --env {name}.",
+            )
+    if local or allowed or not found:
+        return ""
+    names = list(dict.fromkeys(name for _, name, _ in found))
+    said = f"{_listed(names)}, and anyone who may see the job can read its variables."
+    if strict:
+        raise ConfigError(said, hint=_INSTEAD)
+    return f"{said} --allow-plaintext-secrets silences this warning."
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} looks like a secret"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more} look like secrets"

@@ -78,12 +78,12 @@ def with_project_job(
         command=request.command or job.command,
         env=env | request.env,
         source=source,
-        fields=laid_over(_fields(job), request.fields),
+        fields=laid_over(job_fields(job), request.fields),
         fallback_name=(project.name or project.file.parent.name)[:MAX_DISPLAY_NAME],
     )
 
 
-def _fields(job: ProjectJob) -> dict[str, Any]:
+def job_fields(job: ProjectJob) -> dict[str, Any]:
     """The fields of a CustomJob that the project's job sets as they are."""
     job_spec = {
         "serviceAccount": job.service_account,

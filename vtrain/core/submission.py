@@ -70,13 +70,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything decided, nothing done. `output_uri` is the job's base output directory."""
+    """Everything decided, nothing done.
+
+    `output_uri` is the job's base output directory, `secrets` a sentence about secrets that would be sent.
+    """
 
     plan: Plan
     package: SdistPlan | ImagePlan | None
     image: ImageOrder | None = None
     image_uri: str = ""
     output_uri: str = ""
+    secrets: str = ""
 
 
 class MadeImage(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from vtrain.core.compose import Images
     from vtrain.runtime.job_order import TypedCommand
 
-LOCAL_RUN = "local-run"
-
 
 class Reporter:
     """The caller of a workflow, which hears what that does, and is asked. This one says nothing."""
@@ -84,6 +82,13 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
             return False
         choice = choose_backend(flag="", name="", project=find_project(self.project))
         return not find_backend(choice.value).is_local
+
+
+class LocalCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that runs on this machine alone: its name, and the command that does the same elsewhere."""
+
+    name: str
+    elsewhere: str
 
 
 class Target(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
@@ -191,16 +196,16 @@ def choose_target(
     *,
     name: str | None = None,
     kind: ResourceKind = CUSTOM_JOB,
-    local_only: str = "",
+    local_only: LocalCommand | None = None,
     region: str = "",
     about_running: bool = False,
 ) -> Target[R]:
     """The target of what is said about the resource `name` of a kind, or about none in particular.
 
-    `local_only` is the name of a command that runs on this machine alone; empty for any other.
-    `region` is the project's, on a service, where the wish names none. With `about_running` a name that
-    several jobs share means the one that has not ended. Raises ConfigError for a name that means several
-    jobs or is malformed, NotFoundError for one that no job has.
+    `local_only` is the command, if it is one that runs on this machine alone. `region` is the project's, on a
+    service, where the wish names none. With `about_running` a name that several jobs share means the one that
+    has not ended. Raises ConfigError for a name that means several jobs or is malformed, NotFoundError for
+    one that no job has.
     """
     found = find_project(wish.project)
     project = None if local_only else project_in_region(wish.region) or found
@@ -233,18 +238,17 @@ def choose_target(
     return Target(console=console, choice=choice, backend=backend, settings=settings, name=name or "")
 
 
-def _local_choice(command: str, flag: str) -> Choice:
+def _local_choice(command: LocalCommand, flag: str) -> Choice:
     """The backend of a command that is always local. Raises ConfigError for a flag that names a service."""
     given = given_backend(flag)
     if given is not None and find_backend(given.value).is_local:
         return given
     if flag:
-        elsewhere = "custom-jobs create" if command == LOCAL_RUN else "submit"
         raise ConfigError(
-            f"{command} runs a trainer on this machine, and --backend={flag} does not.",
-            hint=f"Leave --backend out, or take: vtrain {elsewhere} --backend={flag} --stream-logs",
+            f"{command.name} runs a trainer on this machine, and --backend={flag} does not.",
+            hint=f"Leave --backend out, or take: vtrain {command.elsewhere} --backend={flag} --stream-logs",
         )
-    return Choice(value=LOCAL, origin=f"{command} is always local")
+    return Choice(value=LOCAL, origin=f"{command.name} is always local")
 
 
 def full_name(text: str, kind: ResourceKind, *, project: str, location: str) -> str:

@@ -18,7 +18,7 @@ from vtrain.core.config_file import ConfigFile, read_config
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.ai_platform_options import PackageFlags, SubmitFlags
 from vtrain.flags.grammar import split_list
-from vtrain.flags.resource_fields import kms_key_name
+from vtrain.flags.request import kms_key_name
 from vtrain.flags.row import fields_of
 from vtrain.messages.codec import read_message, to_document, with_json_names
 from vtrain.messages.service_documents import split_unknown

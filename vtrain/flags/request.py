@@ -8,6 +8,7 @@ each flag counts more than its key.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,10 +27,10 @@ from vtrain.core.pools import (
     machine_pools,
 )
 from vtrain.core.project_job import below, check_job, find_project_job, with_project_job
-from vtrain.errors import UsageError
+from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_lists, split_dict, split_list, whole_number
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
-from vtrain.flags.resource_fields import kms_key_name
+from vtrain.flags.options import ResourceFlags
 from vtrain.flags.row import fields_of
 from vtrain.messages.rules import ENV_NAME
 from vtrain.packaging.source import TrainerSource
@@ -37,6 +38,7 @@ from vtrain.pyproject import ProjectJob, Pyproject
 from vtrain.settings import user_path
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
+_KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +162,35 @@ def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobReques
     key = kms_key_name(spec, project)
     fields = request.fields | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
     return msgspec.structs.replace(request, fields=fields)
+
+
+def resource_fields(flags: ResourceFlags, project: str) -> dict[str, Any]:
+    """The fields that flags set of a resource, with its encryption key, as `kms_key_name` reads it."""
+    key = kms_key_name(flags, project)
+    return fields_of(flags) | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
+
+
+def kms_key_name(flags: ResourceFlags, project: str) -> str:
+    """The full name of the key, empty without one; `project` owns it where nothing else is said.
+
+    Raises UsageError for parts without a key, ConfigError for a key that is not fully named.
+    """
+    parts = (flags.kms_keyring, flags.kms_location, flags.kms_project)
+    if flags.kms_key is None and parts != (None, None, None):
+        raise UsageError("--kms-key must be given with --kms-keyring, --kms-location and --kms-project.")
+    if not flags.kms_key and not any(parts):
+        return ""
+    full = _KMS.fullmatch(flags.kms_key or "")
+    if full:
+        return full[1]
+    owner = flags.kms_project or project
+    if not all((flags.kms_key, flags.kms_keyring, flags.kms_location, owner)):
+        raise ConfigError(
+            "--kms-key: the key is not fully named.",
+            hint="Add --kms-keyring, --kms-location and --kms-project.",
+        )
+    ring = f"projects/{owner}/locations/{flags.kms_location}/keyRings/{flags.kms_keyring}"
+    return f"{ring}/cryptoKeys/{flags.kms_key}"
 
 
 def parse_pools(values: Sequence[str]) -> tuple[Pool, ...]:

@@ -14,7 +14,7 @@ from vtrain.core.config_file import read_config
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import split_dict, whole_number
 from vtrain.flags.job_options import PersistentResourceFlags
-from vtrain.flags.resource_fields import resource_fields
+from vtrain.flags.request import resource_fields
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.rules import check_resource_accelerator, check_resource_pools

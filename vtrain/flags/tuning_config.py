@@ -14,7 +14,7 @@ from typing import Any
 from vtrain.core.compose import Draft, JobRequest, check_place, compose, lay_over_pools
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.resource_fields import resource_fields
+from vtrain.flags.request import resource_fields
 from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document, with_json_names
