@@ -15,6 +15,8 @@ import msgspec
 from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
+from vtrain import __version__
+from vtrain.command_log import record_command, write_crash_report
 from vtrain.commands import COMMANDS, GROUPS, HEADINGS, Listed
 from vtrain.errors import (
     HungUp,
@@ -27,6 +29,7 @@ from vtrain.errors import (
 from vtrain.flags.command import CommandInfo, Invocation, build_command, common_flags, take_text
 from vtrain.messages.nearest import did_you_mean
 from vtrain.output.writing import print_text, set_haste
+from vtrain.settings import check_current_folder
 
 if TYPE_CHECKING:
     from vtrain.flags.help_page import HelpPage
@@ -202,8 +205,6 @@ def main(argv: Sequence[str], *, is_repeated: bool = False) -> int:
 
     `is_repeated` is for the line of a job that is run again.
     """
-    from vtrain.command_log import record_command
-
     with record_command(argv, is_repeated=is_repeated) as record, _signals():
         try:
             record.exit_code = _guarded(argv)
@@ -227,8 +228,6 @@ def _guarded(argv: Sequence[str]) -> int:
     except OSError as error:
         reported = _os_error(error)
     except Exception as error:
-        from vtrain.command_log import write_crash_report
-
         reported = write_crash_report(argv, error)
     finally:
         if "vtrain.runtime.supervisor_process" in sys.modules:
@@ -245,8 +244,6 @@ def _dispatch(argv: Sequence[str], invocation: Invocation) -> int:
     head, remainder = _split_remainder(argv)
     head = _expanded(head)
     if "--version" in head:
-        from vtrain import __version__
-
         print_text(f"vtrain {__version__}")
         return 0
     root, invocation.remainder = _group(RootGroup, "vtrain", HELP), remainder
@@ -312,8 +309,6 @@ def _usage_error(error: TyperException) -> VtrainError:
 def _os_error(error: OSError) -> VtrainError:
     """The error of a file; a relative path is not the fault where the current folder was removed."""
     if isinstance(error, FileNotFoundError) and not str(error.filename or "").startswith("/"):
-        from vtrain.settings import check_current_folder
-
         try:
             check_current_folder()
         except VtrainError as gone:

@@ -16,6 +16,7 @@ from typing import TextIO
 
 import msgspec
 
+from vtrain import __version__
 from vtrain.atomic import publish_file
 from vtrain.errors import StorageError, VtrainError
 from vtrain.messages.secrets import masked_text, masked_words
@@ -134,8 +135,6 @@ def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:
     """Write an unexpected error to a file for a report; the returned error names the file."""
     import platform
     import traceback
-
-    from vtrain import __version__
 
     text = "\n".join(
         [

@@ -59,8 +59,9 @@ TRAINING_REGIONS = (
 )
 """Regions that offer training (gcloud 528's list and asia-south2 of the service's documentation)."""
 
-_PROJECT_ID = re.compile(r"(?![0-9]+$)(?:[a-z0-9.-]*[a-z0-9]:)?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-_FULL_REGION = re.compile(r"(?:https?://[^/]+/v1(?:beta1)?/)?projects/([^/]+)/locations/([^/]+)")
+# Every command imports these patterns and few need one, so they are compiled at their first use.
+_PROJECT_ID = r"(?![0-9]+$)(?:[a-z0-9.-]*[a-z0-9]:)?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_FULL_REGION = r"(?:https?://[^/]+/v1(?:beta1)?/)?projects/([^/]+)/locations/([^/]+)"
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -171,7 +172,7 @@ def find_project(flag: str | None) -> Choice | None:
     Raises ConfigError for what is not a project's id: its number, its name, nothing at all.
     """
     chosen = Choice(value=flag, origin="--project") if flag is not None else given_property("core", "project")
-    if chosen and chosen.value != LOCAL_PROJECT and not _PROJECT_ID.fullmatch(chosen.value):
+    if chosen and chosen.value != LOCAL_PROJECT and not re.fullmatch(_PROJECT_ID, chosen.value):
         raise ConfigError(
             f"{chosen.value!r} (from {chosen.origin}) is not a project id.",
             hint="Ids hold lower-case letters, digits and '-'; a project's number does not serve.",
@@ -186,7 +187,7 @@ def find_region(flag: str, *, local: bool) -> tuple[str, str]:
     """
     configured = _from_environment("CLOUDSDK_AI_REGION") if local else property_value("ai", "region")
     text = flag or (configured.value if configured else DEFAULT_REGION if local else "")
-    match = _FULL_REGION.fullmatch(text)
+    match = re.fullmatch(_FULL_REGION, text)
     project, region = match.groups() if match else ("", text)
     if not region:
         raise ConfigError("No region is set.", hint="Give --region=REGION, or set CLOUDSDK_AI_REGION.")
@@ -201,7 +202,7 @@ def find_region(flag: str, *, local: bool) -> tuple[str, str]:
 
 def project_in_region(flag: str) -> Choice | None:
     """The project of a region that is given as `projects/P/locations/R`; it counts more than any other."""
-    match = _FULL_REGION.fullmatch(flag)
+    match = re.fullmatch(_FULL_REGION, flag)
     return Choice(value=match[1], origin="--region") if match else None
 
 

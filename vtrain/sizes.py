@@ -7,13 +7,14 @@ import re
 LARGEST = 2**63 - 1
 """The largest int64, the type of sizes in the Engine API."""
 GIB, MIB = 2**30, 2**20
-_SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?(?:([bkmgt])i?b?)?", re.IGNORECASE)
+_SIZE = r"(?i)([0-9]{1,19}(?:\.[0-9]{1,9})?) ?(?:([bkmgt])i?b?)?"
+"""Compiled at its first use, which few commands have."""
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def read_size(text: str) -> int:
     """The bytes of a size; units are powers of 1024. Raises ValueError for other text, and for 0."""
-    match = _SIZE.fullmatch(text)
+    match = re.fullmatch(_SIZE, text)
     number, unit = (match[1], (match[2] or "").lower()) if match else ("0", "")
     scale = _UNITS[unit]
     size = int(float(number) * scale) if "." in number else int(number) * scale

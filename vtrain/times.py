@@ -9,17 +9,17 @@ from datetime import datetime, timedelta, timezone, tzinfo
 NANOSECONDS = 1_000_000_000
 """The nanoseconds of a second."""
 _RFC_3339 = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|z|[+-]\d\d:\d\d)")
-_TIMESTAMP = re.compile(
+# Every command imports these patterns and few need one, so they are compiled at their first use.
+_TIMESTAMP = (
     r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)"
     r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?\s*([Zz]|[-+]\d\d:?\d\d)?)?)?)?$"
 )
-_DURATION = re.compile(
-    r"([-+]?)P(?!$)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
-    r"(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$",
-    re.IGNORECASE,
+_DURATION = (
+    r"(?i)([-+]?)P(?!$)(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?"
+    r"(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$"
 )
 _DURATION_UNITS = (365 * 86400, 30 * 86400, 7 * 86400, 86400, 3600, 60, 1)  # seconds in Y M W D H M S
-_SECONDS = re.compile(r"([-+]?\d+(?:\.\d+)?)s$")
+_SECONDS = r"([-+]?\d+(?:\.\d+)?)s$"
 
 
 def timestamp() -> str:
@@ -69,7 +69,7 @@ def parse_timestamp(text: str, zone: tzinfo | None = None) -> datetime | None:
     Without one it is in `zone`, by default the machine's; a month or a day that is missing is today's. None
     if the text is no timestamp.
     """
-    found = _TIMESTAMP.match(text)
+    found = re.match(_TIMESTAMP, text)
     if not found:
         return None
     year, month, day, hour, minute, second, fraction, written = found.groups()
@@ -103,9 +103,9 @@ def _offset(written: str) -> tzinfo:
 
 def parse_duration(text: str) -> float | None:
     """Seconds in an ISO 8601 duration (a year is 365 days, a month 30) or in text such as ``3600s``."""
-    if found := _SECONDS.match(text):
+    if found := re.match(_SECONDS, text):
         return float(found[1])
-    found = _DURATION.match(text)
+    found = re.match(_DURATION, text)
     if not found:
         return None
     sign, *amounts = found.groups()
@@ -115,7 +115,7 @@ def parse_duration(text: str) -> float | None:
 
 def parse_instant(text: str, now: datetime) -> datetime | None:
     """A timestamp, or an ISO 8601 duration counted from `now`: ``-P2W`` is two weeks ago."""
-    if _DURATION.match(text):
+    if re.match(_DURATION, text):
         try:
             return now + timedelta(seconds=parse_duration(text) or 0)
         except OverflowError:

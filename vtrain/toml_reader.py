@@ -44,6 +44,24 @@ def toml_text(data: bytes) -> str:
     return data.decode("utf-8")
 
 
+def table_of(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The table at a path of names; empty where there is none."""
+    for name in names:
+        found = document.get(name)
+        document = found if isinstance(found, dict) else {}
+    return document
+
+
+def listed(value: Any) -> list[Any]:
+    """The values of a key that takes one or a list of them; none of one that is empty or absent."""
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def tables_in(value: Any) -> list[dict[str, Any]]:
+    """The tables in a list; none in anything else."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def line_of(text: str, path: tuple[str, ...]) -> int:
     """The line, from 1, on which a TOML document gives the key at a path; 0 where that is not found.
 

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.pip_settings import certificates, read_pip_settings, setting_path
 from vtrain.settings import user_path
-from vtrain.toml_reader import load_toml
+from vtrain.toml_reader import listed, load_toml, tables_in
 
 
 class _Translation(msgspec.Struct, frozen=True):
@@ -42,7 +43,8 @@ _INDEX_VARIABLES = (
     "UV_FIND_LINKS",
     "UV_NO_INDEX",
 )
-_INDEX_KEYS = ("index", "index-url", "extra-index-url", "find-links", "no-index")
+_INDEX_SETTINGS = ("index-url", "extra-index-url", "find-links")
+_INDEX_KEYS = ("index", *_INDEX_SETTINGS, "no-index")
 
 
 def _index(flag: str = "", variable: str = "", *, switch: bool = False, paths: bool = False) -> _Translation:
@@ -233,7 +235,7 @@ def _without_comma(place: str) -> str:
 
 def index_urls(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The indexes that uv asks with these variables, the default one first."""
-    named = [table for each in uv_settings(environ) for table in _tables(each.get("index"))]
+    named = [table for each in uv_settings(environ) for table in tables_in(each.get("index"))]
     default = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL")
     of_files = [str(each["index-url"]) for each in uv_settings(environ) if "index-url" in each]
     of_files += [str(table.get("url")) for table in named if table.get("default")]
@@ -244,11 +246,7 @@ def index_urls(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(re.sub(r"^[\w-]+=", "", url) for url in urls)
 
 
-def _tables(value: object) -> list[dict[str, object]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
+def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
     """The content of uv's configuration files, the user's first; after each its table `pip`."""
     if environ.get("UV_NO_CONFIG"):
         return
@@ -269,14 +267,22 @@ def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
             yield settings["pip"]
 
 
+def indexes_in(settings: Mapping[str, Any], *, explicit: bool = True) -> Iterator[tuple[str, str]]:
+    """The settings in a table of uv's that name an index or a page of links, each with its URL.
+
+    Those that are `explicit`, which uv asks for some packages alone, may be left out.
+    """
+    for table in tables_in(settings.get("index")):
+        if explicit or not table.get("explicit"):
+            yield "index", str(table.get("url"))
+    for key in _INDEX_SETTINGS:
+        yield from ((key, str(url)) for url in listed(settings.get(key)))
+
+
 def known_indexes(environ: Mapping[str, str]) -> frozenset[str]:
     """The URLs of indexes, and of pages of links, that pip's and uv's configuration name here."""
-    tables = list(uv_settings(environ))
-    said = [str(each.get("url")) for table in tables for each in _tables(table.get("index"))]
-    for key in ("index-url", "extra-index-url", "find-links"):
-        for table in tables:
-            value = table.get(key) or []
-            said += [value] if isinstance(value, str) else map(str, value if isinstance(value, list) else [])
+    said = [url for table in uv_settings(environ) for _, url in indexes_in(table)]
+    for key in _INDEX_SETTINGS:
         with suppress(ConfigError):  # which is an error where an environment is made
             said += read_pip_settings(environ).get(key, "").split()
     for name in _INDEX_VARIABLES:

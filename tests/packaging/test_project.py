@@ -58,6 +58,15 @@ def test_setup_cfg_is_read_as_setuptools_reads_it(make_tree, listed, dependencie
     assert project.dependencies == dependencies
 
 
+@pytest.mark.parametrize("files", ["3", "[3]", '["none.txt"]'])
+def test_dependencies_in_files_that_are_not_there_are_left_to_the_back_end(make_tree, files):
+    table = f"[tool.setuptools.dynamic]\ndependencies = {{ file = {files} }}\n"
+    text = f'{BUILD}{PROJECT}dynamic = ["dependencies"]\n{table}'
+    project = read_project(make_tree({"pyproject.toml": text}))
+    assert project is not None
+    assert project.dependencies is None
+
+
 @pytest.mark.parametrize(
     ("code", "dependencies"),
     [

@@ -121,6 +121,7 @@ REFUSED = [
     ('six = { path = "../six", package = false }', "", "no package"),
     ("", '[[tool.uv.index]]\nurl = "https://corp.example/simple"\n', r"tool\.uv\.index names an index, "),
     ("", '[tool.uv]\nextra-index-url = ["https://corp.example/simple"]\n', r"tool\.uv\.extra-index-url"),
+    ("", "[tool.uv]\nindex-url = 3\n", r"tool\.uv\.index-url names an index, 3,"),
     ("", '[[tool.poetry.source]]\nname = "corp"\nurl = "https://corp.example"\n', r"tool\.poetry\.source"),
     ("", '[[tool.pdm.source]]\nname = "corp"\nurl = "https://corp.example"\n', r"tool\.pdm\.source"),
     ("", '[tool.poetry.dependencies]\nsix = { path = "../six" }\n', r"takes six from \.\./six"),
@@ -199,6 +200,36 @@ def test_what_selects_versions_is_named_and_refused_with_strict(make_tree, more,
     assert warning.startswith(f"{sentence} is ignored, a package's metadata has no place for it")
     with pytest.raises(PackagingError, match="is ignored"):
         plan_sdist(TrainerSource(folder=top / "app", python_module="app.task"), strict=True)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[tool.uv.workspace]\nmembers = 3\n",
+        '[tool.uv.workspace]\nmembers = ["*"]\nexclude = 3\n',
+        "[tool.uv]\nindex = 3\n",
+        "[tool.uv]\nsources = 3\n",
+        "[tool.pdm]\nsource = 3\n",
+        "[tool.poetry]\nsource = 3\n[tool.poetry.dependencies]\nsix = { version = '*', source = 'corp' }\n",
+    ],
+)
+def test_a_setting_of_another_type_names_no_source(make_tree, more):
+    planned = module(make_tree(app("six", more=more)))
+    assert (planned.local, planned.warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"a = ", "Invalid value"),
+        (b"\xef\xbb\xbfa = 1", "byte-order mark"),
+        (b"\xe9 = 1", "it is not UTF-8 text"),
+        (b"a = " + b"[" * 3000 + b"]" * 3000, "nested too deeply"),
+    ],
+)
+def test_a_uv_toml_that_is_not_toml_is_refused(make_tree, content, reason):
+    with pytest.raises(PackagingError, match=f"^uv.toml in .*{reason}"):
+        module(make_tree({**app("six"), "app/uv.toml": content}))
 
 
 def test_a_lock_file_says_no_more_than_exact_requirements(make_tree):

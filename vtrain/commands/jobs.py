@@ -39,8 +39,10 @@ from vtrain.messages.names import (
     kind_of,
 )
 from vtrain.messages.states import has_ended, short
+from vtrain.output.colours import has_colours
 from vtrain.output.console import Console
 from vtrain.output.terminal import visible
+from vtrain.sizes import size_in_words
 from vtrain.times import ago
 
 if TYPE_CHECKING:
@@ -157,8 +159,6 @@ def delete(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
 
 def _say_what_went(console: Console, held: Holdings) -> None:
     """Say what was removed of a job, and where its output is, which stays."""
-    from vtrain.sizes import size_in_words
-
     left = ", also those that the trainer left in its working directory" if held.left_files else ""
     console.progress(f"Removed its record, its log and its files ({size_in_words(held.size)}){left}.")
     if held.output is not None and held.output.exists():
@@ -199,7 +199,6 @@ def show_resources(
 
 def _job_table(session: Session, documents: Iterable[dict[str, Any]]) -> str:
     """The jobs as a table for a terminal, those of this machine with short ids."""
-    from vtrain.output.colours import has_colours
     from vtrain.output.job_table import job_row, job_table
 
     backends = jobs_here() if session.is_local else {}

@@ -14,6 +14,7 @@ import msgspec
 
 from vtrain.backends.interface import INTERACTIVE_FLAG
 from vtrain.backends.programs import SUPERVISE
+from vtrain.command_log import write_crash_report
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.create import with_key
 from vtrain.commands.drafting import (
@@ -37,6 +38,7 @@ from vtrain.flags.request import job_line, with_key_of
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
+from vtrain.output.log_sinks import PassThroughSink
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.home import Home
 from vtrain.runtime.supervisor_process import stand_by
@@ -112,8 +114,6 @@ def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
         place = f": {error.filename}" if error.filename else ""
         raise LocalRunError(f"{error.strerror or error}{place}.") from error
     except Exception as error:
-        from vtrain.command_log import write_crash_report
-
         report = write_crash_report(sys.argv[1:], error)
         raise LocalRunError(report.message, hint=report.hint) from error
 
@@ -181,8 +181,6 @@ def _check_typing(session: Session, job: Job, typing: InteractiveFlag) -> None:
 
 def _watch(session: Session, job: Job, on_interrupt: str) -> CustomJob:
     """Show the output of the job until it ends; return the ended job."""
-    from vtrain.output.log_sinks import PassThroughSink
-
     single = _is_single(job)
     sink = PassThroughSink(session.console) if single else text_sink(session, stderr=False)
     terminal = session.settings.terminal if single else None

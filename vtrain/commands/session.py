@@ -13,7 +13,9 @@ from vtrain.core.target import Reporter, Wish, choose_target
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
+from vtrain.messages.codec import to_document
 from vtrain.messages.names import CUSTOM_JOB, ResourceKind
+from vtrain.messages.secrets import is_made_here, masked_document
 from vtrain.messages.structs import Resource
 from vtrain.output.colours import dim
 from vtrain.output.console import VERBOSITIES, Console
@@ -124,17 +126,12 @@ def resource_document(resource: Resource) -> dict[str, Any]:
 
     What was made here is printed without its secrets.
     """
-    from vtrain.messages.codec import to_document
-    from vtrain.messages.secrets import is_made_here, masked_document
-
     document = to_document(resource) if resource.answer is None else resource.answer
     return masked_document(document) if is_made_here(resource) else document
 
 
 def sent_document(resource: Resource, unknown_fields: dict[str, Any]) -> dict[str, Any]:
     """A resource as it would be sent, with the fields that vtrain does not know, and without its secrets."""
-    from vtrain.messages.codec import to_document
-    from vtrain.messages.secrets import masked_document
     from vtrain.messages.service_documents import laid_over
 
     return masked_document(laid_over(to_document(resource), unknown_fields))

@@ -24,8 +24,9 @@ from vtrain.messages.structs import EnumNames
 
 M = TypeVar("M", bound=msgspec.Struct)
 
-_NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
-_ENUM_NUMBER = re.compile(r"[0-9]{1,10}")
+# Compiled at their first use: every command imports them and few need one.
+_NUMBER = r"(?a)[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?"
+_ENUM_NUMBER = r"[0-9]{1,10}"
 _YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 
 
@@ -82,7 +83,7 @@ def to_document(message: msgspec.Struct) -> dict[str, Any]:
 def _to_json(field: Field, value: Any) -> Any:
     if field.message:
         return to_document(value)
-    if field.kind == "enum" and _ENUM_NUMBER.fullmatch(value):
+    if field.kind == "enum" and re.fullmatch(_ENUM_NUMBER, value):
         return int(value)
     return str(value) if field.kind == "int64" else value
 
@@ -284,7 +285,7 @@ def _read_int(value: Any, path: str) -> int:
 
 
 def _read_double(value: Any, path: str) -> float:
-    quoted = isinstance(value, str) and _NUMBER.fullmatch(value)
+    quoted = isinstance(value, str) and re.fullmatch(_NUMBER, value)
     if isinstance(value, bool) or not (quoted or isinstance(value, int | float)):
         raise _wrong_type(path, "a number", value)
     try:

@@ -39,9 +39,8 @@ GROUPS = {
 """The command group of each collection."""
 
 _PART = r"([^/\s\x00-\x1f\x7f]+)"
-_FULL_NAME = re.compile(
-    f"(?:https?://[^/]+/v1(?:beta1)?/)?projects/{_PART}/locations/{_PART}/{_PART}/{_PART}"
-)
+_FULL_NAME = f"(?:https?://[^/]+/v1(?:beta1)?/)?projects/{_PART}/locations/{_PART}/{_PART}/{_PART}"
+"""Compiled at its first use: every command imports it, and not every command needs it."""
 
 
 class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +57,7 @@ class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_name(text: str) -> ResourceName | None:
     """The parts of a full resource name, or of its URI as `--uri` prints it; None when `text` is neither."""
-    match = _FULL_NAME.fullmatch(text)
+    match = re.fullmatch(_FULL_NAME, text)
     if match is None:
         return None
     project, location, collection, resource_id = match.groups()

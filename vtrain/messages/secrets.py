@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,11 +22,12 @@ MOST_SOUGHT = 200
 PLACES = frozenset(["GOOGLE_APPLICATION_CREDENTIALS"])
 """Names of variables that hold the path of a secret, and not the secret."""
 
+# Every command imports these patterns; those that few need are compiled at their first use.
 _STEMS = "SECRET PASS CREDENTIAL KEY TOKEN PWD".split()
 _STEM = re.compile("|".join(_STEMS), re.IGNORECASE)
 """Every secret's name contains one of these; the check is quick, and rules out most names."""
 _STEMS_IN_JSON = tuple(stem.lower().encode() for stem in _STEMS)
-_LOGIN = re.compile(rb"://[^/]+@")
+_LOGIN = rb"://[^/]+@"
 """The runs between two slashes do not overlap, so that a text of any length is read once."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ALWAYS = frozenset("SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE CREDENTIAL CREDENTIALS".split())
@@ -49,13 +50,13 @@ _ABOUT = frozenset(
     "VERSION".split()
 )
 """Last words of names about a secret, such as its file, its region or its lifetime."""
-_REFERENCE = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?|\$\([A-Za-z_][A-Za-z0-9_]*\)")
-_OPTION = re.compile(r"-{0,2}[A-Za-z_][\w.-]*")
+_REFERENCE = r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?|\$\([A-Za-z_][A-Za-z0-9_]*\)"
+_OPTION = r"-{0,2}[A-Za-z_][\w.-]*"
 _ASSIGNED_NAME = re.compile(r"(?<![\w-])([\w-]{1,256})=")
 """Bounded, and matched at the start of a word only, so that a long text of letters is read once."""
 _PART_OF_VALUE = re.compile(r""""[^"]*"|'[^']*'|[^\s;&|"']+|["']""")
 """A shell joins a value from parts with and without quotation marks."""
-_TOKEN = re.compile(r"(?=.*\d)[\w-]{16,}", re.ASCII)
+_TOKEN = r"(?a)(?=.*\d)[\w-]{16,}"
 """A token in the place of a user, as GitHub and GitLab take it. A name is shorter, or has no digit."""
 _OVER_HTTP = re.compile(r"https?://\Z", re.IGNORECASE)
 _AUTHORITY = re.compile(r"""(?<=://)[^\s/?#"'<>\\]+""")
@@ -94,7 +95,7 @@ def is_secret(name: str, value: str) -> bool:
 
     A reference is a name in Secret Manager (`projects/P/secrets/S`), or another variable (`$(NAME)`).
     """
-    return bool(value) and not _REFERENCE.fullmatch(value) and names_secret(name)
+    return bool(value) and names_secret(name) and not re.fullmatch(_REFERENCE, value)
 
 
 def is_made_here(resource: Resource) -> bool:
@@ -121,7 +122,7 @@ def _may_hold_secret(document: dict[str, Any]) -> bool:
         text = msgspec.json.encode(document).lower()
     except (ValueError, TypeError, OverflowError, RecursionError):  # a value that JSON does not hold
         return True
-    return any(map(text.__contains__, _STEMS_IN_JSON)) or (b"://" in text and bool(_LOGIN.search(text)))
+    return any(map(text.__contains__, _STEMS_IN_JSON)) or (b"://" in text and bool(re.search(_LOGIN, text)))
 
 
 def masked_replica(env: Mapping[str, str], argv: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -210,7 +211,7 @@ def _read_words(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
         name, equals, value = word.partition("=")
         if follows and word and not word.startswith("-"):
             yield MASK, (word,)
-        elif equals and _OPTION.fullmatch(name) and is_secret(name, value):
+        elif equals and re.fullmatch(_OPTION, name) and is_secret(name, value):
             yield f"{name}={MASK}", (value,)
         else:  # the word may be a shell script with assignments
             yield _read([*_assigned(word), *_passwords(word)], word)
@@ -240,9 +241,11 @@ def _passwords(text: str) -> Iterator[_Found]:
         login = match[0].rpartition("@")[0]
         user, _, password = login.partition(":")
         start = match.start()
-        if password and not _REFERENCE.fullmatch(password):
+        if password and not re.fullmatch(_REFERENCE, password):
             yield start + len(user) + 1, start + len(login), password
-        elif not password and _TOKEN.fullmatch(user) and _OVER_HTTP.search(text, max(start - 8, 0), start):
+        elif (
+            not password and re.fullmatch(_TOKEN, user) and _OVER_HTTP.search(text, max(start - 8, 0), start)
+        ):
             yield start, start + len(user), user
 
 
@@ -257,9 +260,11 @@ def _read(found: Iterable[_Found], text: str) -> tuple[str, tuple[str, ...]]:
     return "".join([*pieces, text[end:]]), tuple(secrets)
 
 
-def _spellings(secrets: Iterable[str]) -> tuple[str, ...]:
+def _spellings(secrets: Collection[str]) -> tuple[str, ...]:
     """The spellings to search for, the longest first: plain, in JSON, and in JSON within JSON."""
-    import json
+    if not secrets:
+        return ()
+    import json  # late: most command lines have no secret
 
     found = set()
     for secret in secrets:

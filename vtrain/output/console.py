@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from vtrain.errors import OutputError, VtrainError
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.output.colours import Piece, Role, dim, has_colours, painted
-from vtrain.output.terminal import SGR, in_width, visible
+from vtrain.output.terminal import SGR, StatusLine, in_width, visible
 from vtrain.output.writing import in_haste, write_all
 
 if TYPE_CHECKING:
     from vtrain.output.language.format import Format
     from vtrain.output.language.keys import Path
-    from vtrain.output.terminal import StatusLine
 
 _WORTH_WRITING = 32_768  # characters
 _TAIL_BYTES = 64
@@ -241,8 +240,6 @@ class Console:
         The lines `above` are shown with it.
         """
         if self._status is None and self.can_draw:
-            from vtrain.output.terminal import StatusLine
-
             self._status = StatusLine()
         if self._status is not None and not self._has_open_line and not in_haste():
             self._status.show(text, above)

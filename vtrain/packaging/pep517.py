@@ -30,7 +30,6 @@ from vtrain.packaging.project import (
     Project,
     read_project,
     read_project_file,
-    table_of,
     tool_versions,
     version_variables,
 )
@@ -41,6 +40,7 @@ from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unp
 from vtrain.privacy import make_private
 from vtrain.program_output import reason
 from vtrain.settings import home_folder
+from vtrain.toml_reader import table_of
 from vtrain.uv_program import uv_call
 
 if TYPE_CHECKING:

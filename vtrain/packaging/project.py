@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,7 +17,9 @@ from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, parse
 from vtrain.project_names import distribution_name
 from vtrain.special_files import why_special
 from vtrain.text_files import why_not_utf8
-from vtrain.toml_reader import load_toml, toml_text
+from vtrain.toml_reader import listed, load_toml, table_of, toml_text
+
+T = TypeVar("T")
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
 DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
@@ -107,14 +109,6 @@ def _is_package(folder: Path, pyproject: ProjectFile) -> bool:
     return system.build_backend != DEFAULT_BACKEND and uv is not False and not is_virtual
 
 
-def table_of(document: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The table at a path of names; empty where there is none."""
-    for name in names:
-        found = document.get(name)
-        document = found if isinstance(found, dict) else {}
-    return document
-
-
 def _check_readable(path: Path) -> None:
     if reason := why_special(path):
         raise PackagingError(f"{path.name} in {path.parent} cannot be read: {reason}.")
@@ -124,10 +118,13 @@ def read_project_file(folder: Path) -> ProjectFile:
     """The tables of a folder's pyproject.toml; all empty where it has none. Raises PackagingError."""
     path = folder / "pyproject.toml"
     _check_readable(path)
-    if not path.is_file():
-        return ProjectFile()
+    return read_toml(path, ProjectFile) if path.is_file() else ProjectFile()
+
+
+def read_toml(path: Path, kind: type[T]) -> T:
+    """The document in a file, as a message of this kind. Raises PackagingError."""
     try:
-        return msgspec.convert(load_toml(toml_text(path.read_bytes())), ProjectFile)
+        return msgspec.convert(load_toml(toml_text(path.read_bytes())), kind)
     except msgspec.ValidationError as error:
         words = str(error).replace("object", "table").replace(" | null", "")
         problem, _, place = words.partition(" - at `$.")
@@ -171,13 +168,13 @@ def _dependencies(folder: Path, pyproject: ProjectFile, backend: str) -> tuple[s
         return None
     dynamic = table_of(pyproject.tool, "setuptools", "dynamic", "dependencies")
     if files := dynamic.get("file"):
-        return _listed_in(folder, [files] if isinstance(files, str) else files)
-    listed = _setup_cfg(folder).get("options", "install_requires", fallback="")
-    if listed.strip().startswith("file:"):
-        return _listed_in(folder, listed.strip().removeprefix("file:").split(","))
-    if listed.strip():
+        return _listed_in(folder, map(str, listed(files)))
+    written = _setup_cfg(folder).get("options", "install_requires", fallback="")
+    if written.strip().startswith("file:"):
+        return _listed_in(folder, written.strip().removeprefix("file:").split(","))
+    if written.strip():
         # A value on the line of its key is split at each semicolon; in lines below, one begins a marker.
-        return _without_comments(listed.splitlines() if "\n" in listed else listed.split(";"))
+        return _without_comments(written.splitlines() if "\n" in written else written.split(";"))
     if (folder / "setup.py").is_file():
         return _install_requires(folder / "setup.py")
     return None if table.dynamic else ()

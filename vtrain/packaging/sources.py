@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.project import ProjectFile, has_setup, read_project_file, table_of
+from vtrain.packaging.project import ProjectFile, has_setup, read_project_file, read_toml
 from vtrain.project_names import canonical
+from vtrain.toml_reader import listed, table_of, tables_in
+from vtrain.uv_program import PYPI, indexes_in
 
-PYPI = "https://pypi.org/simple"
 _SELECTING = (
     *("constraint-dependencies", "override-dependencies", "exclude-dependencies"),
     *("exclude-newer", "exclude-newer-package", "resolution", "prerelease"),
@@ -150,8 +149,7 @@ class _Workspace:
         found = {}
         for folder, file in ((self.root, self.root_file), (self.folder, self.file)):
             for name, said in table_of(file.tool, "uv", "sources").items():
-                listed = said if isinstance(said, list) else [said]
-                found[canonical(name)] = folder, [each for each in listed if isinstance(each, dict)]
+                found[canonical(name)] = folder, tables_in(listed(said))
         return found
 
     @cached_property
@@ -159,11 +157,7 @@ class _Workspace:
         """The file of uv's other settings, and what it says: uv.toml replaces the table."""
         own = self.root / "uv.toml"
         if own.is_file():
-            toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-            try:
-                return own, toml.loads(own.read_text("utf-8"))
-            except ValueError as error:
-                raise PackagingError(f"uv.toml in {self.root} is not TOML: {error}.") from None
+            return own, read_toml(own, dict[str, Any])
         return self.root / "pyproject.toml", table_of(self.root_file.tool, "uv")
 
 
@@ -180,7 +174,7 @@ def _member_folders(root: Path, file: ProjectFile) -> list[Path]:
     workspace = table_of(file.tool, "uv", "workspace")
     found: dict[str, dict[Path, None]] = {"members": {}, "exclude": {}}
     for key, folders in found.items():
-        for pattern in workspace.get(key) or ():
+        for pattern in listed(workspace.get(key)):
             with suppress(ValueError, NotImplementedError, IndexError):  # of a pattern that uv refuses
                 folders |= dict.fromkeys(map(Path, map(os.path.realpath, sorted(root.glob(str(pattern))))))
     return [path for path in found["members"] if _has_file(path) and path not in found["exclude"]]
@@ -274,8 +268,8 @@ class _Finder:
 
     def _check_index(self, place: str, name: str, index: str, workspace: _Workspace) -> None:
         tables = (table_of(workspace.file.tool, "uv"), workspace.settings[1])
-        listed = (each for table in tables for each in _index_tables(table))
-        url = next((str(each.get("url")) for each in listed if each.get("name") == index), "")
+        named = (each for table in tables for each in tables_in(table.get("index")))
+        url = next((str(each.get("url")) for each in named if each.get("name") == index), "")
         if not self._knows(url):
             self._refuse_index(f"{place} takes {name} from the index {index}", url)
 
@@ -284,18 +278,21 @@ class _Finder:
         path, settings = workspace.settings
         shown, tool = self._shown(path), workspace.file.tool
         prefix = "" if path.name == "uv.toml" else "tool.uv."
-        found = [(f"{shown}: {prefix}{key}", url) for key, url in _uv_indexes(settings)]
+        found = [
+            (f"{shown}: {prefix}{key}", url)
+            for table in (settings, table_of(settings, "pip"))
+            for key, url in indexes_in(table, explicit=False)
+        ]
         shown = self._shown(workspace.folder / "pyproject.toml")
         for key, tables in (
             ("tool.poetry.source", table_of(tool, "poetry").get("source")),
             ("tool.pdm.source", table_of(tool, "pdm").get("source")),
             ("tool.rye.sources", table_of(tool, "rye").get("sources")),
         ):
-            listed = tables if isinstance(tables, list) else []
             found += [
                 (f"{shown}: {key}", str(each["url"]))
-                for each in listed
-                if isinstance(each, dict) and "url" in each and each.get("priority") != "explicit"
+                for each in tables_in(tables)
+                if "url" in each and each.get("priority") != "explicit"
             ]
         for place, url in found:
             if not self._knows(url):
@@ -325,8 +322,8 @@ class _Finder:
         poetry = table_of(file.tool, "poetry")
         place = f"{self._shown(folder / 'pyproject.toml')}: [tool.poetry.dependencies]"
         for name, said in table_of(poetry, "dependencies").items():
-            for each in said if isinstance(said, list) else [said]:
-                if not isinstance(each, dict) or each.get("optional"):
+            for each in tables_in(listed(said)):
+                if each.get("optional"):
                     continue
                 if "path" in each:
                     raise PackagingError(
@@ -335,9 +332,8 @@ class _Finder:
                     )
                 is_wanted = canonical(name) in names or not is_complete
                 if "source" in each and is_wanted and canonical(name) not in self.wanted.brought:
-                    sources = poetry.get("source")
-                    listed = [one for one in sources if isinstance(one, dict)] if sources else []
-                    urls = [str(one.get("url", PYPI)) for one in listed if one.get("name") == each["source"]]
+                    sources = tables_in(poetry.get("source"))
+                    urls = [str(one.get("url", PYPI)) for one in sources if one.get("name") == each["source"]]
                     if not all(map(self._knows, urls)):
                         self._refuse_index(f"{place} takes {name} from the index {each['source']}", urls[0])
 
@@ -371,22 +367,6 @@ def _is_meant(entry: dict[str, Any], extras: frozenset[str]) -> bool:
         return applies(Marker(str(entry["marker"])) if entry.get("marker") else None)
     except InvalidMarker:
         return True
-
-
-def _index_tables(settings: dict[str, Any]) -> list[dict[str, Any]]:
-    listed = settings.get("index")
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-
-
-def _uv_indexes(settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The settings of uv that name an index for all dependencies, with its URL."""
-    for table in (settings, table_of(settings, "pip")):
-        for each in _index_tables(table):
-            if not each.get("explicit"):
-                yield "index", str(each.get("url"))
-        for key in ("index-url", "extra-index-url", "find-links"):
-            said = table.get(key) or []
-            yield from ((key, str(url)) for url in ([said] if isinstance(said, str) else said))
 
 
 def _normal(url: str) -> str:

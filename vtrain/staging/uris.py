@@ -8,8 +8,9 @@ from pathlib import Path
 
 from vtrain.errors import ConfigError
 
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
-_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+# Compiled at their first use: most commands import them and need none.
+_BUCKET = r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
+_ADDRESS = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 LONGEST_COMPONENT = 63
 """Characters of a bucket's name between two dots."""
 
@@ -19,7 +20,7 @@ def is_bucket_name(name: str) -> bool:
 
     Google's own buckets have names that nobody else can create; these pass, because jobs may read them.
     """
-    if not _BUCKET.fullmatch(name) or _ADDRESS.fullmatch(name):
+    if not re.fullmatch(_BUCKET, name) or re.fullmatch(_ADDRESS, name):
         return False
     return all(0 < len(component) <= LONGEST_COMPONENT for component in name.split("."))
 
