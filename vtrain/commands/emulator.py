@@ -50,7 +50,7 @@ COMMANDS = (
         summary="Print the exports that lead gcloud, vtrain and Google's libraries to an emulator.",
         examples=(
             ("Print them for one of several", "vtrain emulator env --port=8089"),
-            ("Also for programs that speak gRPC", "vtrain emulator env --grpc"),
+            ("For programs that speak gRPC", "vtrain emulator env --grpc"),
             ("Print what leads a shell back to Google", "vtrain emulator env --unset"),
         ),
         flags=(RunningFlags, EnvFlags, CommonFlags),
@@ -60,7 +60,8 @@ COMMANDS = (
         handler=f"{_SERVICE}:execute",
         summary="Run a command with an emulator of its own, and end with the command's exit code.",
         details="The emulator listens on a free port as long as the command runs. A Python program that was "
-        "written for the cloud needs no change: its gRPC is led here too, if the extra vertex is installed.",
+        "written for the cloud needs no change: its HTTPS to Google's hosts is led here, and its gRPC too, "
+        "if the extra vertex is installed.",
         examples=(
             ("Run a program of the SDK", "vtrain emulator exec -- python train_on_vertex.py"),
             (

@@ -128,12 +128,12 @@ def env(where: RunningFlags, clients: EnvFlags, common: CommonFlags) -> None:
         console.result({"exports": "\n".join(f"unset {name}" for name in variable_names())}, "value(exports)")
         return
     running = the_running(home_folder(), where.port)
-    if clients.grpc and not running.proxy:
+    if clients.grpc and not running.grpc:
         raise ConfigError(
             f"The emulator at port {running.port} does not answer gRPC.",
             hint="Start it again: vtrain emulator stop, vtrain emulator start --grpc --detach",
         )
-    variables = environment_of(running, home_folder(), grpc=clients.grpc)
+    variables = environment_of(running, home_folder())
     lines = [
         f"export {name}={shlex.quote(value)}" if value else f"unset {name}"
         for name, value in variables.items()
@@ -164,7 +164,7 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
         most_jobs=_quota(jobs),
     )
     with serving(order, console.debug) as (running, calls):
-        code = _run(remainder, environment_of(running, home_folder(), grpc=order.grpc))
+        code = _run(remainder, environment_of(running, home_folder()))
     if sentence := calls.sentence():
         console.progress(sentence)
     if code:
@@ -282,4 +282,4 @@ def _bare(running: Running) -> str:
 
 
 def _env_line(running: Running) -> str:
-    return f'eval "$(vtrain emulator env --port={running.port}{" --grpc" if running.proxy else ""})"'
+    return f'eval "$(vtrain emulator env --port={running.port}{" --grpc" if running.grpc else ""})"'

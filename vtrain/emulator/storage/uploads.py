@@ -73,7 +73,10 @@ async def _start(service: StorageService, request: Request, call: StorageCall) -
     )
     upload_id = service.sessions.keep(session)
     location = f"{call.base}{request.url.path}?uploadType=resumable&upload_id={upload_id}"
-    return Response(headers={"location": location, "x-guploader-uploadid": upload_id})
+    response = Response(headers={"x-guploader-uploadid": upload_id})
+    # TensorFlow finds the name in this spelling alone; Starlette would write it in lower case.
+    response.raw_headers.append((b"Location", location.encode("latin-1")))
+    return response
 
 
 async def continue_upload(service: StorageService, request: Request, call: StorageCall) -> Response:
