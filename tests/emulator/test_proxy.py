@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import re
 import socket
 import ssl
 import struct
@@ -431,6 +432,23 @@ def test_the_token_of_the_connection_is_enough() -> None:
         assert running.call(STORAGE, read, headers=(f"{BASIC}{RIGHT}",)).endswith(b"\r\n\r\nont")
         plain = f"{listed}\r\nX-Forwarded-Proto: https\r\n\r\n".replace("\n", "\r\n").replace("\r\r", "\r")
         assert running.answer(plain.encode()).startswith(b"HTTP/1.1 401 ")
+
+
+def test_an_upload_as_tensorflow_makes_it(served: Served) -> None:
+    """It names an encoding that is none, and two lengths, and reads a header by its letters."""
+    (served.buckets / "stage").mkdir()
+    host, none = "Host: www.googleapis.com", b"\r\nTransfer-Encoding: identity"
+    place = "/upload/storage/v1/b/stage/o?uploadType=resumable&name=a/b"
+    with served.led("www.googleapis.com") as client:
+        start = f"POST {place} HTTP/1.1\r\n{host}\r\nContent-Length: 0"
+        client.sendall(start.encode() + none + b"\r\n\r\n")
+        answer = client.recv(1 << 16).decode()
+        (location,) = re.findall("\r\nLocation: https://www.googleapis.com(/.*)\r\n", answer)
+        head = f"PUT {location} HTTP/1.1\r\n{host}\r\nContent-Length: 7\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client.sendall(head.encode() + b"1d\r\n")
+        client.sendall(none + b"\r\n0\r\n\r\n")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    assert (served.buckets / "stage" / "a" / "b").read_bytes() == none
 
 
 def test_a_public_object_is_googles(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 from collections.abc import Callable
@@ -108,6 +109,7 @@ LARGEST_HEAD = 64 * 1024
 """Bytes of a request line and its headers."""
 HEAD_SECONDS = 30.0
 """Seconds for a request line and its headers, from the connection or from the answer before."""
+_IDENTITY = re.compile(rb"\r\nTransfer-Encoding: identity(?=\r\n|$)", re.IGNORECASE)
 _TOO_LARGE = "The headers are too large."
 
 
@@ -122,6 +124,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **keywords)
         self._proxy = proxy
         self._is_led = is_led
+        if is_led:
+            self.parser.set_dangerous_leniencies(lenient_chunked_length=True)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for the first request."""
@@ -131,6 +135,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse bytes, and refuse headers that are too large."""
         goes_on = self._in_head
+        if self._is_led and not goes_on and not (self.cycle and self.cycle.more_body):
+            # TensorFlow sends it, and the parser refuses it: it stands for no encoding.
+            head, end, body = data.partition(b"\r\n\r\n")
+            data = _IDENTITY.sub(b"", head) + end + body
         super().data_received(data)
         self._head_bytes += len(data) if goes_on and self._in_head else 0
         if self._in_head and self._head_bytes > LARGEST_HEAD and not self.transport.is_closing():
