@@ -206,4 +206,6 @@ def test_no_proxy_is_asked_for_storage(home: Path, tmp_path: Path, monkeypatch: 
     assert isinstance(backend, LocalBackend)
     name = submit(backend, job_of(tmp_path, code))
     ended(backend, name)
-    assert lines(backend, name, PRIMARY)[:1] == ["internal.example,127.0.0.1 internal.example,127.0.0.1 true"]
+    assert lines(backend, name, PRIMARY)[:1] == [
+        "internal.example,127.0.0.1,localhost internal.example,127.0.0.1,localhost true"
+    ]

@@ -44,7 +44,7 @@ class Gcloud:
         ]
         subprocess.run(argv, env=self.environment, check=True, capture_output=True)
         self.running = find_running(home)[0]
-        led = environment_of(self.running, home, grpc=False) | {"CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
+        led = environment_of(self.running, home) | {"CLOUDSDK_CORE_DISABLE_PROMPTS": "1"}
         self.clients = {**os.environ, **{name: text for name, text in led.items() if text}}
 
     def __call__(self, *words: str, code: int = 0) -> str:

@@ -68,7 +68,7 @@ def run_against_the_emulator(
         command = [*ALONE, *command]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "Refused" not in ended.stderr
+    assert ended.stderr.count("Refused") == (program == "sdk_https_program.py")
     report_calls(ended.stderr)
     return ended.stdout
 
@@ -89,6 +89,10 @@ def test_a_program_that_deploys_models(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_program_over_rest(tmp_path: Path) -> None:
     assert run_against_the_emulator(tmp_path, "sdk_rest_program.py").endswith("done\n")
+
+
+def test_a_program_that_knows_no_emulator(tmp_path: Path) -> None:
+    assert run_against_the_emulator(tmp_path, "sdk_https_program.py", is_alone=True).endswith("done\n")
 
 
 @pytest.mark.docker

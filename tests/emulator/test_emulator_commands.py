@@ -21,6 +21,7 @@ import pytest
 
 import vtrain
 from vtrain.emulator.running import find_running
+from vtrain.https_proxy import BUNDLE_VARIABLES
 from vtrain.retry import wait_until
 from vtrain.runtime.locks import lock_holder
 
@@ -75,7 +76,12 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     assert "unset CLOUDSDK_AUTH_DISABLE_CREDENTIALS\n" in exports
     (file,) = re.findall("export CLOUDSDK_AUTH_ACCESS_TOKEN_FILE=(.*)", exports)
     assert Path(file).read_text() == token and Path(file).stat().st_mode & 0o777 == 0o600
-    assert "grpc_proxy" not in exports
+    (bundle,) = re.findall("export SSL_CERT_FILE=(.*)", exports)
+    assert (
+        exports.count(f"={bundle}\n") == len(BUNDLE_VARIABLES) and "CERTIFICATE" in Path(bundle).read_text()
+    )
+    assert f"export HTTPS_PROXY=http://token:{token}@{address.removeprefix('http://')}\n" in exports
+    assert list((machine.home / "emulator").glob("*.key")) == []
     shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT"'
     told = subprocess.run(["sh", "-c", shell, "sh", exports], capture_output=True, text=True, check=True)
     assert told.stdout == "emulator\n"
@@ -222,7 +228,7 @@ def test_exec_says_why_a_command_cannot_run(machine: Machine, tmp_path: Path) ->
 def test_what_a_killed_emulator_left_is_removed(machine: Machine) -> None:
     assert machine.run("start", "--detach", "--port=0", "--grpc").returncode == 0
     folder = machine.home / "emulator"
-    assert len(list(folder.glob("certificate-*.pem"))) == 1
+    assert len(list(folder.glob("*.pem"))) == 1
     machine.stop_all()
     assert machine.run("status").returncode == 0
     assert [file.name for file in folder.iterdir()] == ["emulator.log"]

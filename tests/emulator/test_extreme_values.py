@@ -139,23 +139,22 @@ def test_over_grpc(tmp_path: Path) -> None:
     from vtrain.emulator.vertex.training_service import TrainingService
 
     service = TrainingService(tmp_path / "home", "process")
-    with serving_grpc(service, tmp_path / "home", "p", "", lambda _text: None) as ports:
-        credentials = grpc.ssl_channel_credentials(ports.certificate.read_bytes())
-        proxy = [("grpc.http_proxy", f"http://127.0.0.1:{ports.proxy}")]
-        name = "us-central1-aiplatform.googleapis.com:443"
-        with grpc.secure_channel(name, credentials, proxy) as channel:
-            call = channel.unary_unary("/google.cloud.aiplatform.v1.PipelineService/CreateTrainingPipeline")
-            for inputs in (
-                nested(900),
-                nested(20_000),
-                b"\x11\x00\x00\x00\x00\x00\x00\xf0\x7f",
-                b"\x1a\x03\xed\xa0\x80",
-                b"\xff",
-            ):
-                with pytest.raises(grpc.RpcError) as raised:
-                    call(field(1, PARENT.encode()) + field(2, field(2, b"a") + field(5, inputs)), timeout=60)
-                assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT, raised.value
-                assert len(raised.value.details()) > 10
+    with (
+        serving_grpc(service, tmp_path / "home", "p", lambda _text: None) as place,
+        grpc.insecure_channel(f"unix:{place}") as channel,
+    ):
+        call = channel.unary_unary("/google.cloud.aiplatform.v1.PipelineService/CreateTrainingPipeline")
+        for inputs in (
+            nested(900),
+            nested(20_000),
+            b"\x11\x00\x00\x00\x00\x00\x00\xf0\x7f",
+            b"\x1a\x03\xed\xa0\x80",
+            b"\xff",
+        ):
+            with pytest.raises(grpc.RpcError) as raised:
+                call(field(1, PARENT.encode()) + field(2, field(2, b"a") + field(5, inputs)), timeout=60)
+            assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT, raised.value
+            assert len(raised.value.details()) > 10
 
 
 def field(number: int, content: bytes) -> bytes:

@@ -19,6 +19,7 @@ import msgspec
 from vtrain.backends.programs import SERVE_STORAGE
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
+from vtrain.https_proxy import NO_PROXY_VARIABLES, direct_hosts, led_variables
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.privacy import make_private
 from vtrain.program_output import reason_line
@@ -37,7 +38,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 8.0
 KILL_SECONDS = 8.0
 PAUSE_SECONDS = 0.01
-_MODULES = ("starlette", "uvicorn", "httptools", "anyio", "google_crc32c")
+_MODULES = ("starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "cryptography")
 
 
 class StorageOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,15 +77,25 @@ def missing_module() -> str:
     return next((name for name in _MODULES if find_spec(name) is None), "")
 
 
-def storage_variables(folder: JobFolder, home: str, host: str, *, client_host: str = "") -> dict[str, str]:
+def storage_variables(
+    folder: JobFolder, home: str, host: str, *, client_host: str = "", bundle: str = ""
+) -> dict[str, str]:
     """Serve the buckets at an address of this machine; what a replica finds them by.
 
-    `client_host` is the name of that address for replicas, where it is another. Raises PrepareFailed.
+    `client_host` is the name of that address for replicas, where it is another, and `bundle` the one of
+    `bundle_file`; without that no HTTPS is led there. Raises PrepareFailed.
     """
     order = _serve(folder, home, host)
     name = client_host or order.host
     url = f"http://token:{order.token}@{name}:{order.port}"
-    return dict.fromkeys(VARIABLES, url) | {"NO_PROXY": name, "no_proxy": name, "NO_GCE_CHECK": "true"}
+    direct = direct_hosts(name, "localhost,127.0.0.1") if bundle else name
+    found = dict.fromkeys(VARIABLES, url) | dict.fromkeys(NO_PROXY_VARIABLES, direct)
+    return found | {"NO_GCE_CHECK": "true"} | (led_variables(url, bundle) if bundle else {})
+
+
+def bundle_file(folder: JobFolder) -> Path:
+    """The file with the certificates that replicas trust, which is there while the job's storage is."""
+    return _place(folder) / "trusted.pem"
 
 
 def keep_serving(folder: JobFolder) -> None:
@@ -103,6 +114,7 @@ def stop_serving(folder: JobFolder) -> None:
     is_ended = wait_until(lambda: _is_ended(lock, signal.SIGTERM), STOP_SECONDS, PAUSE_SECONDS)
     if not (is_ended or wait_until(lambda: _is_ended(lock, signal.SIGKILL), KILL_SECONDS, PAUSE_SECONDS)):
         raise TimeoutError("the process that serves its Cloud Storage does not end")
+    (_place(folder) / "key.pem").unlink(missing_ok=True)
 
 
 def _is_ended(lock: Path, number: signal.Signals) -> bool:

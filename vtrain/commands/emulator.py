@@ -81,7 +81,7 @@ COMMANDS = (
         summary="Print the exports that lead gcloud, vtrain and Google's libraries to an emulator.",
         examples=(
             ("Print them for one of several", "vtrain emulator env --port=8089"),
-            ("Also for programs that speak gRPC", "vtrain emulator env --grpc"),
+            ("For programs that speak gRPC", "vtrain emulator env --grpc"),
             ("Print what leads a shell back to Google", "vtrain emulator env --unset"),
         ),
         flags=(RunningFlags, EnvFlags, CommonFlags),
@@ -91,7 +91,8 @@ COMMANDS = (
         handler=f"{__name__}:execute",
         summary="Run a command with an emulator of its own, and end with the command's exit code.",
         details="The emulator listens on a free port as long as the command runs. A Python program that was "
-        "written for the cloud needs no change: its gRPC is led here too, if the extra vertex is installed.",
+        "written for the cloud needs no change: its HTTPS to Google's hosts is led here, and its gRPC too, "
+        "if the extra vertex is installed.",
         examples=(
             ("Run a program of the SDK", "vtrain emulator exec -- python train_on_vertex.py"),
             (
@@ -196,12 +197,12 @@ def env(where: RunningFlags, clients: EnvFlags, common: CommonFlags) -> None:
         console.result({"exports": "\n".join(f"unset {name}" for name in variable_names())}, "value(exports)")
         return
     running = the_running(home_folder(), where.port)
-    if clients.grpc and not running.proxy:
+    if clients.grpc and not running.grpc:
         raise ConfigError(
             f"The emulator at port {running.port} does not answer gRPC.",
             hint="Start it again: vtrain emulator stop, vtrain emulator start --grpc --detach",
         )
-    variables = environment_of(running, home_folder(), grpc=clients.grpc)
+    variables = environment_of(running, home_folder())
     lines = [
         f"export {name}={shlex.quote(value)}" if value else f"unset {name}"
         for name, value in variables.items()
@@ -232,7 +233,7 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
         most_jobs=_quota(jobs),
     )
     with serving(order, console.debug) as (running, calls):
-        code = _run(remainder, environment_of(running, home_folder(), grpc=order.grpc))
+        code = _run(remainder, environment_of(running, home_folder()))
     if sentence := calls.sentence():
         console.progress(sentence)
     if code:
@@ -350,4 +351,4 @@ def _bare(running: Running) -> str:
 
 
 def _env_line(running: Running) -> str:
-    return f'eval "$(vtrain emulator env --port={running.port}{" --grpc" if running.proxy else ""})"'
+    return f'eval "$(vtrain emulator env --port={running.port}{" --grpc" if running.grpc else ""})"'

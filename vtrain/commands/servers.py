@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 LARGEST_PORT = 65535
-_MODULES = frozenset({"starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "jinja2", "plotly"})
+_MODULES = frozenset(
+    "starlette uvicorn httptools anyio google_crc32c cryptography certifi jinja2 plotly".split()
+)
 
 
 def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from vtrain.emulator.proxy import LED, Proxy
 from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.errors import UnavailableError
 
@@ -46,11 +50,14 @@ def address(listener: socket.socket, token: str = "") -> str:
     return f"http://{place}/{token}" if token else f"http://{place}"
 
 
-def make_server(app: ASGIApp) -> uvicorn.Server:
-    """The server of an application, within the limits of this module; `run(sockets=[…])` serves."""
+def make_server(app: ASGIApp, proxy: Proxy | None = None) -> uvicorn.Server:
+    """The server of an application, within the limits of this module; `run(sockets=[…])` serves.
+
+    With a proxy it also leads clients of Google's hosts to the application.
+    """
     config = uvicorn.Config(
         app,
-        http=BoundedProtocol,
+        http=partial(BoundedProtocol, proxy=proxy),  # type: ignore[arg-type]
         ws="none",
         limit_concurrency=MOST_CONNECTIONS,
         log_config=None,
@@ -102,6 +109,7 @@ LARGEST_HEAD = 64 * 1024
 """Bytes of a request line and its headers."""
 HEAD_SECONDS = 30.0
 """Seconds for a request line and its headers, from the connection or from the answer before."""
+_IDENTITY = re.compile(rb"\r\nTransfer-Encoding: identity(?=\r\n|$)", re.IGNORECASE)
 _TOO_LARGE = "The headers are too large."
 
 
@@ -112,6 +120,13 @@ class BoundedProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
 
+    def __init__(self, *args: Any, proxy: Proxy | None = None, is_led: bool = False, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self._proxy = proxy
+        self._is_led = is_led
+        if is_led:
+            self.parser.set_dangerous_leniencies(lenient_chunked_length=True)
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for the first request."""
         super().connection_made(transport)
@@ -120,6 +135,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse bytes, and refuse headers that are too large."""
         goes_on = self._in_head
+        if self._is_led and not goes_on and not (self.cycle and self.cycle.more_body):
+            # TensorFlow sends it, and the parser refuses it: it stands for no encoding.
+            head, end, body = data.partition(b"\r\n\r\n")
+            data = _IDENTITY.sub(b"", head) + end + body
         super().data_received(data)
         self._head_bytes += len(data) if goes_on and self._in_head else 0
         if self._in_head and self._head_bytes > LARGEST_HEAD and not self.transport.is_closing():
@@ -129,6 +148,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Count the bytes of a new request's headers."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
+        if self._is_led:
+            self.scope[LED] = True  # type: ignore[literal-required]
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header, unless there are too many. Raises ValueError, which the parser answers with 400."""
@@ -138,10 +159,21 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Stop the timer: `bodies` limits the time of a body."""
+        """Stop the timer: `bodies` limits the time of a body. The proxy takes a CONNECT over."""
         self._in_head = False
         self._stop_timer()
-        super().on_headers_complete()
+        if self.parser.get_method() != b"CONNECT" or self._proxy is None or self.cycle is not None:
+            super().on_headers_complete()
+            return
+        self.connections.discard(self)
+        logins = [text.decode("latin-1") for name, text in self.headers if name == b"proxy-authorization"]
+        make_http = partial(type(self), self.config, self.server_state, self.app_state, is_led=True)
+        self._proxy.accept(self.transport, self.url.decode("latin-1"), logins, make_http)
+
+    def on_message_complete(self) -> None:
+        """End the body of a request, which a CONNECT does not have."""
+        if self.cycle is not None:
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Start the timer for the next request, unless it has begun."""

@@ -1,7 +1,8 @@
-"""One line for each request that a server answers: method, path, status, milliseconds."""
+"""What a server says of requests: one line for each, with status and milliseconds; and what it refused."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from vtrain.messages.secrets import masked_text
 
 Tell = Callable[[str], None]
+MOST_HOSTS = 1000
 LONGEST_PATH = 1000
 """Characters of a path: what a client sends must not fill the log."""
 
@@ -38,6 +40,19 @@ class RequestLog:
         path = masked_text(scope["raw_path"].decode("latin-1")[:LONGEST_PATH], (), {})
         with timed(self._tell, lambda: f"{scope['method']} {path} {status}"):
             await self._app(scope, receive, noted)
+
+
+class OncePerHost:
+    """Prints refusals on stderr: of each host the first, as a program may ask it again and again."""
+
+    def __init__(self) -> None:
+        self._hosts: set[str] = set()
+
+    def record(self, host: str, sentence: str) -> None:
+        """Report that a request to the host was refused."""
+        if host not in self._hosts and len(self._hosts) < MOST_HOSTS:
+            self._hosts.add(host)
+            print(f"Refused: {masked_text(sentence, (), {})}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ import msgspec
 
 from vtrain.atomic import discard, publish_file
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, StorageError
+from vtrain.https_proxy import NO_PROXY_VARIABLES, direct_hosts, led_variables
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import DamagedFileError, read_struct
@@ -26,8 +28,7 @@ _PAUSE = 0.05
 class Running(msgspec.Struct, frozen=True, kw_only=True):
     """A running emulator.
 
-    `url` has the token that clients send, if any, as its path. `proxy` is the port of the proxy for gRPC (0:
-    there is none), and `certificate` the file of the authority that its clients trust.
+    `url` has the token that clients send, if any, as its path.
     """
 
     url: str
@@ -35,8 +36,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     project: str
     process: int = 0
-    proxy: int = 0
-    certificate: str = ""
+    grpc: bool = False
 
     @property
     def token(self) -> str:
@@ -46,6 +46,10 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     def token_file(self, home: Path) -> Path:
         """The file that gcloud reads the token from."""
         return home.absolute() / FOLDER / f"{self.port}.token"
+
+    def bundle_file(self, home: Path) -> Path:
+        """The file with what clients are to trust, to be led here."""
+        return home.absolute() / FOLDER / f"{self.port}.pem"
 
 
 def make_folder(home: Path) -> Path:
@@ -61,22 +65,28 @@ def make_folder(home: Path) -> Path:
 
 
 @contextmanager
-def recorded(home: Path, running: Running) -> Iterator[None]:
-    """A block during which other commands find the emulator. Raises ConflictError where one has the port."""
+def recorded(home: Path, running: Running) -> Iterator[ssl.SSLContext]:
+    """A block during which other commands find the emulator, and its side of TLS.
+
+    Raises ConflictError where one has the port.
+    """
+    from vtrain.emulator.certificate import server_tls  # which the other commands do not need
+
     folder = make_folder(home)
     lock = hold_lock(folder / f"{running.port}.lock")
     if lock is None:
         raise ConflictError(f"An emulator of this home is recorded at port {running.port} already.")
     file = folder / f"{running.port}.json"
+    key = file.with_suffix(".key")
     try:
+        tls = server_tls(key, running.bundle_file(home))
+        key.unlink()
         document = msgspec.structs.replace(running, process=os.getpid())
         publish_file(running.token_file(home), running.token.encode())
         publish_file(file, msgspec.json.encode(document))
-        yield
+        yield tls
     finally:
-        file.unlink(missing_ok=True)
-        running.token_file(home).unlink(missing_ok=True)
-        (folder / f"{running.port}.lock").unlink(missing_ok=True)
+        _forget(file)
         os.close(lock)
 
 
@@ -105,12 +115,9 @@ def find_running(home: Path) -> list[Running]:
 
 
 def _forget(file: Path) -> None:
-    """Remove the record of an emulator that was killed, and its certificate."""
-    with suppress(DamagedFileError):
-        if (killed := read_struct(file, Running)) is not None and killed.certificate:
-            (file.parent / Path(killed.certificate).name).unlink(missing_ok=True)
+    """Remove the record of an emulator that has ended, and what is beside it."""
     discard(file)
-    for suffix in (".token", ".lock"):
+    for suffix in (".token", ".key", ".pem", ".lock"):
         file.with_suffix(suffix).unlink(missing_ok=True)
 
 
@@ -143,22 +150,21 @@ def stop(home: Path, running: Running) -> None:
 def variable_names() -> list[str]:
     """The names of all variables that lead clients to an emulator."""
     nowhere = Running(url="", port=0, backend="", project="")
-    return [name for name in environment_of(nowhere, Path(), grpc=True) if name not in _TAKEN_AWAY]
+    return [name for name in environment_of(nowhere, Path()) if name not in _TAKEN_AWAY]
 
 
 _TAKEN_AWAY = ("GOOGLE_APPLICATION_CREDENTIALS",)
 """Variables that are unset, and never set."""
 
 
-def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str]:
-    """The variables that lead gcloud, vtrain and Google's libraries to an emulator; empty ones are unset.
-
-    Without `grpc` those libraries also need `api_endpoint` and `api_transport="rest"` in their program.
-    """
+def environment_of(running: Running, home: Path) -> dict[str, str]:
+    """The variables that lead every client of Google's to an emulator; empty ones are unset."""
     place = running.url.partition("://")[2]
     host = urlsplit(running.url).hostname or ""
-    user = f"token:{running.token}@" if running.token else ""
-    found = {
+    proxy = f"http://token:{running.token or 'none'}@{place.partition('/')[0]}"
+    given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    direct = direct_hosts(host, "localhost,127.0.0.1", given)
+    return {
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{running.url}/",
         # Else gcloud's `config set project` and `services enable` try to reach Google for half a minute.
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{running.url}/",
@@ -179,10 +185,6 @@ def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str
         "BOTO_CONFIG": str(Path(__file__).with_name("gsutil.boto")),
         # Else gcsfs asks each bucket by gRPC whether it has folders, and waits a minute for an answer.
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
-        "NO_PROXY": f"{host},localhost",
-        "no_proxy": f"{host},localhost",
+        **dict.fromkeys(NO_PROXY_VARIABLES, direct),
+        **led_variables(proxy, str(running.bundle_file(home))),
     }
-    if grpc:
-        found["grpc_proxy"] = f"http://{user}127.0.0.1:{running.proxy}"
-        found["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = running.certificate
-    return found

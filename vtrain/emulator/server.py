@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -23,18 +24,22 @@ from vtrain.emulator.clients import Calls
 from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES
 from vtrain.emulator.dashboard.dashboard_app import routes as dashboard_routes
 from vtrain.emulator.http_server import address, listen, make_server, run_until_signal
+from vtrain.emulator.proxy import Proxy
 from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.emulator.running import Running, make_folder, recorded
-from vtrain.emulator.storage.guard import Admission, Guard
+from vtrain.emulator.storage.guard import CLOUD_STORAGE, STORAGE_PATHS, Admission, Guard, host_name
 from vtrain.emulator.storage.storage_app import make_service
 from vtrain.emulator.vertex.metadata_server import HEADERS, metadata_routes
 from vtrain.emulator.vertex.rest import api_routes, as_json
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
+from vtrain.https_proxy import leave_other_emulator
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
 from vtrain.runtime.supervisor_process import reap
 
-STORAGE_PATHS = ("/storage/", "/upload/", "/resumable/", "/download/", "/batch")
+_SERVICES = "(?:[a-z0-9-]{1,60}-)?aiplatform|cloudresourcemanager|logging|serviceusage|storage|www"
+EMULATED = rf"(?:{_SERVICES})\.googleapis\.com"
+"""The hosts of Google's that the emulator answers for."""
 REAP_SECONDS = 2.0
 
 
@@ -62,16 +67,17 @@ class Emulator:
         self._storage = make_service(order.home)
         settings = BackendSettings(home=order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
         pages = dashboard_routes(find_backend(order.backend), settings)
-        routes = [*api_routes(service), *metadata_routes(order.project), *pages]
+        routes = [*api_routes(service), *metadata_routes(order.project, order.admission.token), *pages]
         handlers: Any = {404: _unknown, 405: _unknown, 500: _broken}
         self._api: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; the storage application also keeps the server's start and end."""
-        if scope["type"] != "http" or scope["path"].startswith(STORAGE_PATHS):
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        is_storage = re.fullmatch(CLOUD_STORAGE, host_name(headers.get("host", "")))
+        if scope["type"] != "http" or is_storage or scope["path"].startswith(STORAGE_PATHS):
             await self._storage(scope, receive, send)
             return
-        headers = Headers(scope=scope)
         self._calls.count(headers)
         if scope["path"] == "/" and "metadata-flavor" in headers:  # is this a machine of Google?
             await PlainTextResponse("", headers=HEADERS)(scope, receive, send)
@@ -81,7 +87,8 @@ class Emulator:
 
 def make_app(order: EmulatorOrder, service: TrainingService) -> ASGIApp:
     """The whole emulator, for requests that are admitted."""
-    return Guard(Emulator(order, service), msgspec.structs.replace(order.admission, pages=OWN_PAGES))
+    admission = msgspec.structs.replace(order.admission, pages=OWN_PAGES, emulated=EMULATED)
+    return Guard(Emulator(order, service), admission)
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:
@@ -132,6 +139,7 @@ class _Opened(NamedTuple):
 def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
     """The server with its port, its record, and gRPC beside it where that is asked for."""
     make_folder(order.home)
+    leave_other_emulator()
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
         service = TrainingService(order.home, order.backend, most_jobs=order.most_jobs, tell=tell)
@@ -141,16 +149,17 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
             port=listener.getsockname()[1],
             backend=order.backend,
             project=order.project,
+            grpc=order.grpc,
         )
+        grpc = None
         if order.grpc:
             from vtrain.emulator.vertex.grpc_server import serving_grpc
 
-            token = order.admission.token
-            ports = stack.enter_context(serving_grpc(service, order.home, order.project, token, tell))
-            running = msgspec.structs.replace(running, proxy=ports.proxy, certificate=str(ports.certificate))
-        stack.enter_context(recorded(order.home, running))
+            grpc = stack.enter_context(serving_grpc(service, order.home, order.project, tell))
+        tls = stack.enter_context(recorded(order.home, running))
         stack.enter_context(_reaping())
-        server = make_server(RequestLog(make_app(order, service), tell))
+        proxy = Proxy(tls, order.admission.admits, grpc)
+        server = make_server(RequestLog(make_app(order, service), tell), proxy)
         yield _Opened(server, listener, running, service.calls)
 
 

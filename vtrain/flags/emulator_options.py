@@ -52,7 +52,7 @@ class EnvFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Clients"
 
-    grpc: bool = switch("Also lead Google's Python library here, unchanged, over gRPC.")
+    grpc: bool = switch("Refuse an emulator that does not answer gRPC.")
     unset: bool = switch("Print what takes the variables out of the shell again.")
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from vtrain.backends.docker.container_terminal import own_terminal
 from vtrain.backends.docker.device_requests import grant
-from vtrain.backends.job_storage import LOCAL
+from vtrain.backends.job_storage import LOCAL, bundle_file
 from vtrain.backends.replica_options import CREDENTIALS_TARGET, ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL, REPLICA_LABEL
@@ -163,6 +163,8 @@ def option_mounts(options: ReplicaOptions) -> list[dict[str, Any]]:
 
 
 MOUNT_POINT = "/gcs"
+BUNDLE_TARGET = "/opt/vtrain/trusted.pem"
+"""The file of `job_storage.bundle_file` in its containers."""
 OPEN_TO_ALL = 0o777
 """Mode of the folders that a job writes to: an image may run as any user. Others on this machine do not
 reach them, as vtrain's home is the caller's own."""
@@ -234,6 +236,8 @@ def container_orders(
     )
     data_uri = order.data.uri if order.data else ""
     mounts = [*bucket_mounts(spec, Path(order.home), data_uri), *option_mounts(part.container)]
+    if storage:
+        mounts.append(bind(bundle_file(folder), BUNDLE_TARGET, read_only=True))
     found = {}
     for view in replica_views(order, world):
         member, pool = view.member, spec.worker_pool_specs[view.member.pool]

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
-from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
+from vtrain.backends.job_storage import GS, bundle_file, keep_serving, stop_serving, storage_variables
 from vtrain.backends.process.process_runtime import ready_runtimes
 from vtrain.backends.process.process_world import HOST, buckets_folder, process_world, seen_folder
 from vtrain.privacy import make_private
@@ -70,7 +70,9 @@ class ProcessLauncher:
         master, *ports = free_ports(len(replica_ids(spec)) + 1)
         world = replace(
             process_world(order, folder, master, ports),
-            storage=storage_variables(folder, order.home, HOST) if aip_dirs == GS else {},
+            storage=storage_variables(folder, order.home, HOST, bundle=str(bundle_file(folder)))
+            if aip_dirs == GS
+            else {},
             runtimes=runtimes,
             devices=_visible(order, devices),
             debugger_host=HOST,

@@ -16,6 +16,7 @@ import binascii
 import hmac
 import html
 import ipaddress
+import re
 import secrets
 
 import msgspec
@@ -24,11 +25,17 @@ from starlette.requests import cookie_parser
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from vtrain.emulator.proxy import GOOGLE, LED
+from vtrain.emulator.request_log import OncePerHost
 from vtrain.emulator.storage.storage_call import answer_refusal
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 
 OWN_NAMES = frozenset({"localhost", "host.docker.internal", "host.containers.internal"})
 """Names that lead to this machine from programs and from containers, and that no web page can have."""
+CLOUD_STORAGE = r"(?:storage|www)\.googleapis\.com"
+"""The hosts of the API of Cloud Storage; `www` has other APIs besides."""
+STORAGE_PATHS = ("/storage/", "/upload/", "/resumable/", "/download/", "/batch")
+NOT_EMULATED = "notImplemented"
 PREFIX = "vtrain.prefix"
 """The key of a request's scope for what was taken off its path: `/TOKEN`, which links in answers need."""
 _ENTRY = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
@@ -43,11 +50,13 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """The names that requests may be sent to, besides addresses, and the token that they need, if any.
 
     `pages` are first parts of paths, of pages that the service shows: those pages may read each other.
+    `emulated` is a pattern of the hosts of Google's that the service answers for.
     """
 
     hosts: frozenset[str] = frozenset()
     token: str = ""
     pages: frozenset[str] = frozenset()
+    emulated: str = CLOUD_STORAGE
 
     def without_token(self, scope: Scope) -> Scope:
         """The request with the token taken off its path, if it begins with it."""
@@ -83,18 +92,30 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         if "origin" in headers or not (is_from_here or (is_page and has_address)):
             raise StorageRefusal(403, "forbidden", "Requests of web pages are not answered.")
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._is_ours(_host_name(hosts[0])):
+        if len(hosts) != 1 or not self._is_ours(host_name(hosts[0])):
             named = ", ".join(map(repr, hosts)) or "nothing"
             sentence = f"The header Host names {named}, which is not this service."
             raise StorageRefusal(403, "forbidden", f"{sentence} Start it with --allowed-host=NAME.")
-        given = has_address or has_token(headers.getlist("authorization"), self.token)
-        if self.token and not given and not (is_page and self._has_cookie(headers)):
+        self._check_emulated(scope, host_name(hosts[0]))
+        given = has_address or LED in scope or self.admits(headers.getlist("authorization"))
+        if not given and not (is_page and self._has_cookie(headers)):
             sentence = (
                 "This service asks for a token. Use the whole address that it printed when it started, or"
             )
             raise StorageRefusal(
                 401, "required", f"{sentence} the variables that `vtrain emulator env` prints."
             )
+
+    def admits(self, authorizations: list[str]) -> bool:
+        """Whether a client may come in with these headers."""
+        return not self.token or has_token(authorizations, self.token)
+
+    def _check_emulated(self, scope: Scope, host: str) -> None:
+        """Raise StorageRefusal for a call of Google's that is not emulated, by its host or by its path."""
+        is_elsewhere = host.startswith("www.") and not scope["path"].startswith(STORAGE_PATHS)
+        if GOOGLE.fullmatch(host) and (is_elsewhere or not re.fullmatch(self.emulated, host)):
+            call = f"{scope['method']} https://{host}{scope['path'][:300]}"
+            raise StorageRefusal(405, NOT_EMULATED, f"The emulator does not emulate {call}.")
 
     def _has_cookie(self, headers: Headers) -> bool:
         name, value = self.cookie
@@ -103,7 +124,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _is_ours(self, name: str) -> bool:
-        return name in OWN_NAMES or name in self.hosts or _is_address(name)
+        is_google = GOOGLE.fullmatch(name) is not None  # no web page has such a name
+        return is_google or name in OWN_NAMES or name in self.hosts or _is_address(name)
 
 
 class Guard:
@@ -112,6 +134,7 @@ class Guard:
     def __init__(self, app: ASGIApp, admission: Admission) -> None:
         self._app = app
         self._admission = admission
+        self._refused = OncePerHost()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or refuse it."""
@@ -122,6 +145,8 @@ class Guard:
         try:
             self._admission.check(scope)
         except StorageRefusal as refusal:
+            if refusal.reason == NOT_EMULATED:
+                self._refused.record(Headers(scope=scope)["host"], refusal.message)
             response = answer_refusal(refusal)
             response.headers["connection"] = "close"  # the body of the request has not been read
             await response(scope, receive, send)
@@ -168,7 +193,7 @@ def has_token(authorizations: list[str], token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def _host_name(header: str) -> str:
+def host_name(header: str) -> str:
     """The name in a `Host` header, without its port."""
     name = header[1:].partition("]")[0] if header.startswith("[") else header.partition(":")[0]
     return name.rstrip(".").lower()

@@ -18,7 +18,9 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends.job_storage import StorageOrder
+from vtrain.emulator.certificate import server_tls
 from vtrain.emulator.http_server import listen, make_server
+from vtrain.emulator.proxy import Proxy
 from vtrain.emulator.storage.guard import Admission
 from vtrain.emulator.storage.storage_app import make_app
 from vtrain.errors import UnavailableError
@@ -41,7 +43,8 @@ def main(place: Path, lock: int) -> None:
         sys.exit(error.message)
     with listener:
         admission = Admission(hosts=frozenset({order.host}), token=order.token)
-        server = make_server(make_app(Path(order.home), admission))
+        tls = server_tls(place / "key.pem", place / "trusted.pem")
+        server = make_server(make_app(Path(order.home), admission), Proxy(tls, admission.admits))
         write_struct(place / "order.json", msgspec.structs.replace(order, port=listener.getsockname()[1]))
         (place / "ready").touch()
         threading.Thread(target=_leave_with, args=(place,), daemon=True).start()

@@ -18,17 +18,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Message as Event
 
+from vtrain.emulator.proxy import PUBLIC
 from vtrain.emulator.storage import routes, uploads
 from vtrain.emulator.storage.bodies import drain, receive_body
-from vtrain.emulator.storage.guard import PREFIX, Admission, Guard, user_information
+from vtrain.emulator.storage.bucket_store import BucketStore
+from vtrain.emulator.storage.guard import PREFIX, STORAGE_PATHS, Admission, Guard, host_name, user_information
 from vtrain.emulator.storage.storage_call import StorageCall, answer_refusal
 from vtrain.emulator.storage.storage_refusals import StorageRefusal, invalid
 from vtrain.emulator.storage.stores import StorageService
+from vtrain.https_proxy import LED_DOMAIN
 
 Handler = Callable[[StorageService, StorageCall], Response]
 UploadHandler = Callable[[StorageService, Request, StorageCall], Awaitable[Response]]
@@ -100,7 +103,37 @@ def make_service(home: Path) -> ASGIApp:
         return await answer_batch(single, request)
 
     batches = [Route(path, batch, methods=["POST"]) for path in BATCHES]
-    return RawPaths(Starlette(routes=[*table, *batches], exception_handlers=handlers, lifespan=lifespan))
+    whole = Starlette(routes=[*table, *batches], exception_handlers=handlers, lifespan=lifespan)
+    return PlainReads(RawPaths(whole), service.buckets)
+
+
+class PlainReads:
+    """Reads of `https://storage.googleapis.com/BUCKET/OBJECT`, as of the older API of Cloud Storage.
+
+    A client without credentials may mean a public object, as those that load a dataset of Keras: where no
+    bucket of this machine has the name, it is sent on to Google.
+    """
+
+    def __init__(self, app: ASGIApp, buckets: BucketStore) -> None:
+        self._app = app
+        self._buckets = buckets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        is_plain = host_name(headers.get("host", "")) == f"storage.{LED_DOMAIN}"
+        if not is_plain or scope["method"] not in ("GET", "HEAD") or scope["path"].startswith(STORAGE_PATHS):
+            await self._app(scope, receive, send)
+            return
+        path, query = scope["raw_path"], scope["query_string"]
+        bucket, _, name = path[1:].partition(b"/")
+        if "authorization" in headers or self._buckets.exists(unquote(bucket.decode("latin-1"))):
+            place = b"/download/storage/v1/b/%s/o/%s" % (bucket, name.replace(b"/", b"%2F"))
+            scope = {**scope, "path": place.decode("latin-1"), "raw_path": place}
+            await self._app(scope, receive, send)
+        else:
+            target = f"https://{PUBLIC}".encode() + path + (b"?" + query if query else b"")
+            await RedirectResponse(target.decode("latin-1"), 307)(scope, receive, send)
 
 
 class RawPaths:

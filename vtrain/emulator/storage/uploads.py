@@ -73,7 +73,16 @@ async def _start(service: StorageService, request: Request, call: StorageCall) -
     )
     upload_id = service.sessions.keep(session)
     location = f"{call.base}{request.url.path}?uploadType=resumable&upload_id={upload_id}"
-    return Response(headers={"location": location, "x-guploader-uploadid": upload_id})
+    response = Response(headers={"x-guploader-uploadid": upload_id})
+    response.raw_headers.append((_Spelled(b"Location"), location.encode("latin-1")))
+    return response
+
+
+class _Spelled(bytes):
+    """A name of a header that stays as it is: TensorFlow finds `Location` alone, and uvicorn lowers names."""
+
+    def lower(self) -> bytes:
+        return self
 
 
 async def continue_upload(service: StorageService, request: Request, call: StorageCall) -> Response:

@@ -6,25 +6,18 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 
-from vtrain.atomic import publish_file, scratch_folder
-from vtrain.emulator.request_log import Tell, timed
-from vtrain.emulator.running import make_folder
+from vtrain.atomic import scratch_folder
+from vtrain.emulator.request_log import OncePerHost, Tell, timed
 from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
-from vtrain.emulator.vertex.grpc_proxy import proxying
 from vtrain.emulator.vertex.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
 from vtrain.emulator.vertex.rest import client_answer
 from vtrain.emulator.vertex.training_service import TrainingService
@@ -42,29 +35,15 @@ CLOSE_SECONDS = 5.0
 MOST_SAID = 2000
 """Characters of an error."""
 PROJECTS = "google.cloud.resourcemanager.v3.Projects"
-HOSTS = ("*.googleapis.com", "localhost")
-VALID = timedelta(days=365)
-_CLOCK_SLACK = timedelta(days=1)
-"""The certificate is valid so long before it is made, for clients whose clocks are slow."""
-
-
-class Ports(NamedTuple):
-    """The port of the proxy, and the file of the certificate that its clients trust."""
-
-    proxy: int
-    certificate: Path
 
 
 @contextmanager
-def serving_grpc(
-    service: TrainingService, home: Path, project: str, token: str, tell: Tell
-) -> Iterator[Ports]:
-    """A block during which the API answers gRPC, through a proxy of its own, which asks for the token.
+def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell) -> Iterator[Path]:
+    """A block during which the API answers gRPC at a socket that no other user reaches.
 
-    The server itself has no port, which every user could reach. `project` is the id that numbers of projects
-    stand for. `tell` gets a line about each call.
+    The proxy leads clients there, and has ended their TLS. `project` is the id that numbers of projects stand
+    for. `tell` gets a line about each call.
     """
-    key, certificate = make_certificate()
     server = grpc.server(
         ThreadPoolExecutor(THREADS),
         options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
@@ -77,16 +56,10 @@ def serving_grpc(
     projects = {"GetProject": _project_handler(project)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PROJECTS, projects), _Unknown()))
     with _private_place(home) as place:
-        server.add_secure_port(f"unix:{place}", grpc.ssl_server_credentials([(key, certificate)]))
+        server.add_insecure_port(f"unix:{place}")
         server.start()
         try:
-            with proxying(place, token) as proxy:
-                file = make_folder(home) / f"certificate-{proxy}.pem"
-                publish_file(file, certificate)
-                try:
-                    yield Ports(proxy, file)
-                finally:
-                    file.unlink(missing_ok=True)
+            yield place
         finally:
             server.stop(CLOSE_SECONDS).wait()
 
@@ -105,40 +78,20 @@ def _private_place(home: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
-def make_certificate() -> tuple[bytes, bytes]:
-    """A private key and its self-signed certificate for the hosts of Google's APIs, in PEM.
-
-    Each start makes its own. Only clients that are configured to trust it do so.
-    """
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "vtrain emulator")])
-    now = datetime.now(timezone.utc)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SLACK)
-        .not_valid_after(now + VALID)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private, certificate.public_bytes(serialization.Encoding.PEM)
-
-
 class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Methods that are not emulated."""
+
+    def __init__(self) -> None:
+        self._refused = OncePerHost()
 
     def service(self, details: Any) -> Any:
         """Refuse with a sentence; the default has none that names the method."""
 
         def refuse(_message: bytes, context: grpc.ServicerContext) -> None:
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"The emulator does not emulate {details.method}.")
+            sentence = f"The emulator does not emulate {details.method}."
+            if not details.method.startswith("/google.cloud.aiplatform."):
+                self._refused.record(details.method.rpartition("/")[0], sentence)
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, sentence)
 
         return grpc.unary_unary_rpc_method_handler(refuse)
 

@@ -1,4 +1,4 @@
-"""The metadata server of a Google machine, as far as credentials need it: its token is worth nothing.
+"""The metadata server of a Google machine, as far as credentials need it: its token opens the emulator alone.
 
 Programs that look for Application Default Credentials find it by `GCE_METADATA_HOST`. Source: the requests of
 google-auth (`compute_engine/_metadata.py`) and of gcloud 528.
@@ -14,13 +14,13 @@ from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
 HEADERS = {"Metadata-Flavor": "Google"}
 ACCOUNT = "emulator@vtrain.iam.gserviceaccount.com"
-TOKEN = {"access_token": "emulator-token", "expires_in": 3600, "token_type": "Bearer"}
+_LIFETIME = {"expires_in": 3600, "token_type": "Bearer"}
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _ACCOUNTS = "instance/service-accounts/"
 
 
-def metadata_routes(project: str) -> list[Route]:
-    """The routes of the metadata server of a machine in that project."""
+def metadata_routes(project: str, token: str) -> list[Route]:
+    """The routes of the metadata server of a machine in that project, with the emulator's token."""
     account = {"aliases": ["default"], "email": ACCOUNT, "scopes": list(SCOPES)}
     texts = {
         "project/project-id": project,
@@ -39,7 +39,7 @@ def metadata_routes(project: str) -> list[Route]:
         """One value: a text, a token, or an account."""
         path = request.path_params["path"]
         if path.endswith("/token") and path.startswith(_ACCOUNTS):
-            return JSONResponse(TOKEN, headers=HEADERS)
+            return JSONResponse({"access_token": token or "emulator-token"} | _LIFETIME, headers=HEADERS)
         if path in (f"{_ACCOUNTS}default/", f"{_ACCOUNTS}{ACCOUNT}/") and "recursive" in request.query_params:
             return JSONResponse(account, headers=HEADERS)
         if path in texts:

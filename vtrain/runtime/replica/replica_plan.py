@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from vtrain.https_proxy import NO_PROXY_VARIABLES, direct_hosts
 from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
 from vtrain.runtime.inheritance import NO_METADATA
@@ -25,7 +26,6 @@ from vtrain.runtime.replica.vertex_view import (
 from vtrain.runtime.replica.world import World
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-NO_PROXY_VARIABLES = ("NO_PROXY", "no_proxy")
 
 
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,9 +90,10 @@ def _surroundings(world: World, runtime: Runtime, task: ContainerSpec | PythonPa
     if isinstance(task, PythonPackageSpec):
         found = {"PYTHONUNBUFFERED": "1"} | world.package_variables  # unbuffered, so that lines come at once
     found |= world.variables | world.storage
-    if world.storage:  # no proxy is asked for it
+    if world.storage:  # no proxy is asked for it, nor for other replicas
         direct = world.variables.get("no_proxy") or world.variables.get("NO_PROXY", "")
-        hosts = ",".join(filter(None, (direct, world.storage["no_proxy"])))
+        peers = [host.rpartition(":")[0] for host in world.hosts.values()]
+        hosts = direct_hosts(direct, world.storage["no_proxy"], *peers)
         found |= dict.fromkeys(NO_PROXY_VARIABLES, hosts)
     found |= {"GOOGLE_APPLICATION_CREDENTIALS": world.credentials} if world.credentials else NO_METADATA
     if runtime.path_entries:
