@@ -20,6 +20,7 @@ WELL_KNOWN = {
     "google.protobuf.Timestamp": "string",
     "google.protobuf.Any": "document",
     "google.protobuf.Value": "value",
+    "google.protobuf.Struct": "document",
     "google.protobuf.BoolValue": "bool",
     "google.protobuf.Int32Value": "int32",
     **dict.fromkeys(
@@ -41,6 +42,8 @@ WELL_KNOWN = {
                 "DeployedModel.Status",
                 "FasterDeploymentConfig",
                 "GenAiAdvancedFeaturesConfig",
+                "MetadataStore.DataplexConfig",
+                "MetadataStore.MetadataStoreState",
                 "PredictRequestResponseLoggingConfig",
                 "PrivateEndpoints",
                 "PrivateServiceConnectConfig",

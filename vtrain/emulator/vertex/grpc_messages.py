@@ -24,6 +24,7 @@ _SERVICES = (
     "prediction_service",
     "tensorboard_service",
     "dataset_service",
+    "metadata_service",
 )
 _RESOURCES = (
     "custom_job",
@@ -35,6 +36,11 @@ _RESOURCES = (
     "batch_prediction_job",
     "tensorboard",
     "dataset",
+    "metadata_store",
+    "context",
+    "execution",
+    "artifact",
+    "lineage_subgraph",
 )
 
 

@@ -1,13 +1,13 @@
 """The methods of the API that are emulated: their names in gRPC, their requests in REST, their functions.
 
 Source: the `google.api.http` options of `job_service`, `pipeline_service`, `persistent_resource_service`,
-`model_service`, `endpoint_service`, `prediction_service`, `tensorboard_service` and `dataset_service` of
-`google/cloud/aiplatform/v1`, and of `google/longrunning/operations.proto`.
+`model_service`, `endpoint_service`, `prediction_service`, `tensorboard_service`, `dataset_service` and
+`metadata_service` of `google/cloud/aiplatform/v1`, and of `google/longrunning/operations.proto`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,15 +15,20 @@ import msgspec
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import EMULATED
 from vtrain.emulator.vertex.endpoints import Endpoints
+from vtrain.emulator.vertex.ml_metadata import MlMetadata, Nodes
 from vtrain.emulator.vertex.stored_resources import StoredResources
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.messages.names import (
+    ARTIFACTS,
     BATCH_PREDICTION_JOBS,
+    CONTEXTS,
     CUSTOM_JOBS,
     DATASETS,
     ENDPOINTS,
+    EXECUTIONS,
     HYPERPARAMETER_TUNING_JOBS,
+    METADATA_STORES,
     MODELS,
     PERSISTENT_RESOURCES,
     TENSORBOARDS,
@@ -67,6 +72,7 @@ class Method(msgspec.Struct, frozen=True):
 _PAGE = ("pageSize", "pageToken")
 _LIST = ("filter", *_PAGE, "readMask")
 _IN_ORDER = (*_LIST, "orderBy")
+_FOUND = ("filter", *_PAGE, "orderBy")
 _UPLOAD = ("parentModel", "modelId", "model", "serviceAccount")
 _COPY = ("modelId", "parentModel", "sourceModel", "encryptionSpec", "customServiceAccount")
 _OPERATIONS = ("filter", *_PAGE, "returnPartialSuccess")
@@ -233,30 +239,53 @@ _PREDICTION_METHODS = (
 
 
 def _kept_methods(
-    noun: str, part: Callable[[TrainingService], StoredResources[Any]], reads: tuple[str, ...], updated: str
+    noun: str,
+    part: Callable[[TrainingService], StoredResources[Any]],
+    *,
+    created: tuple[str, ...] = (),
+    reads: tuple[str, ...] = (),
+    lists: tuple[str, ...] = _IN_ORDER,
+    is_slow: bool = True,
+    delete: Method | None = None,
 ) -> tuple[Method, ...]:
-    """The methods of resources that are only kept: `reads` are fields of a get, `updated` is an answer."""
+    """The methods of resources that are only kept: their creation, a get, a list, and their removal.
+
+    `created`, `reads` and `lists` are fields of the requests. With `is_slow` a creation is an operation.
+    """
     field = noun[0].lower() + noun[1:]
-    update = StoredResources.update_slowly if updated == OPERATION else StoredResources.update
+    create = StoredResources.create if is_slow else StoredResources.create_at_once
+    plural = noun if noun.endswith("s") else f"{noun}s"
     return (
-        Method(f"Create{noun}", "POST", "", _part(part, StoredResources.create), OPERATION, field),
+        Method(
+            f"Create{noun}", "POST", "", _part(part, create), OPERATION if is_slow else noun, field, created
+        ),
         Method(f"Get{noun}", "GET", "*", _part(part, StoredResources.get), noun, fields=reads),
         Method(
-            f"List{noun}s",
+            f"List{plural}",
             "GET",
             "",
             _part(part, StoredResources.list_page),
-            f"List{noun}sResponse",
-            fields=_IN_ORDER,
+            f"List{plural}Response",
+            fields=lists,
         ),
-        Method(f"Update{noun}", "PATCH", "*", _part(part, update), updated, field, ("updateMask",)),
-        Method(f"Delete{noun}", "DELETE", "*", _part(part, StoredResources.delete), OPERATION),
+        delete or Method(f"Delete{noun}", "DELETE", "*", _part(part, StoredResources.delete), OPERATION),
     )
 
 
-_TENSORBOARD_METHODS = _kept_methods("Tensorboard", lambda service: service.tensorboards, (), OPERATION)
+def _update(noun: str, handler: Handler, answer: str, *more: str) -> Method:
+    field = noun[0].lower() + noun[1:]
+    return Method(f"Update{noun}", "PATCH", "*", handler, answer, field, ("updateMask", *more))
+
+
+_TENSORBOARD_METHODS = (
+    *_kept_methods("Tensorboard", lambda service: service.tensorboards),
+    _update(
+        "Tensorboard", _part(lambda service: service.tensorboards, StoredResources.update_slowly), OPERATION
+    ),
+)
 _DATASET_METHODS = (
-    *_kept_methods("Dataset", lambda service: service.datasets, ("readMask",), "Dataset"),
+    *_kept_methods("Dataset", lambda service: service.datasets, reads=("readMask",)),
+    _update("Dataset", _part(lambda service: service.datasets, StoredResources.update), "Dataset"),
     Method(
         "ImportData",
         "POST",
@@ -265,6 +294,79 @@ _DATASET_METHODS = (
         OPERATION,
         WHOLE,
         ("importConfigs",),
+    ),
+)
+
+
+def _of_metadata(handler: Callable[[MlMetadata, VertexCall], Document]) -> Handler:
+    return _part(lambda service: service.metadata, handler)
+
+
+def _node_methods(
+    noun: str, part: Callable[[TrainingService], Nodes[Any]], delete: Handler, *deleted: str
+) -> tuple[Method, ...]:
+    """The methods of contexts, executions or artifacts; `deleted` are fields of a removal."""
+    named = f"{noun.lower()}Id"
+    removal = Method(f"Delete{noun}", "DELETE", "*", delete, OPERATION, fields=("etag", *deleted))
+    return (
+        *_kept_methods(noun, part, created=(named,), lists=_FOUND, is_slow=False, delete=removal),
+        _update(noun, _part(part, Nodes.update), noun, "allowMissing"),
+    )
+
+
+def _query(rpc: str, handler: Handler, named: str, *more: str) -> Method:
+    action = rpc[0].lower() + rpc[1:]
+    return Method(rpc, "GET", f"*:{action}", handler, "LineageSubgraph", fields=more, named=named)
+
+
+def _addition(rpc: str, handler: Handler, named: str, *more: str) -> Method:
+    action = rpc[0].lower() + rpc[1:]
+    return Method(rpc, "POST", f"*:{action}", handler, f"{rpc}Response", WHOLE, more, named)
+
+
+_STORE_METHODS = tuple(
+    msgspec.structs.replace(method, fields=("force",)) if method.verb == "DELETE" else method
+    for method in _kept_methods(
+        "MetadataStore", lambda service: service.metadata.stores, created=("metadataStoreId",), lists=_PAGE
+    )
+)
+_CONTEXT_METHODS = (
+    *_node_methods(
+        "Context",
+        lambda service: service.metadata.contexts,
+        _of_metadata(MlMetadata.delete_context),
+        "force",
+    ),
+    _addition(
+        "AddContextArtifactsAndExecutions",
+        _of_metadata(MlMetadata.add_members),
+        "context",
+        "artifacts",
+        "executions",
+    ),
+    _addition("AddContextChildren", _of_metadata(MlMetadata.add_children), "context", "childContexts"),
+    _addition("RemoveContextChildren", _of_metadata(MlMetadata.remove_children), "context", "childContexts"),
+    _query("QueryContextLineageSubgraph", _of_metadata(MlMetadata.query_context), "context"),
+)
+_EXECUTION_METHODS = (
+    *_node_methods(
+        "Execution",
+        lambda service: service.metadata.executions,
+        _of_metadata(MlMetadata.delete_execution),
+    ),
+    _addition("AddExecutionEvents", _of_metadata(MlMetadata.add_events), "execution", "events"),
+    _query("QueryExecutionInputsAndOutputs", _of_metadata(MlMetadata.query_inputs_and_outputs), "execution"),
+)
+_ARTIFACT_METHODS = (
+    *_node_methods(
+        "Artifact", lambda service: service.metadata.artifacts, _of_metadata(MlMetadata.delete_artifact)
+    ),
+    _query(
+        "QueryArtifactLineageSubgraph",
+        _of_metadata(MlMetadata.query_artifact),
+        "artifact",
+        "maxHops",
+        "filter",
     ),
 )
 _OPERATION_METHODS = (
@@ -285,6 +387,10 @@ METHODS: dict[str, tuple[Method, ...]] = {
     ENDPOINTS: _ENDPOINT_METHODS + _PREDICTION_METHODS,
     TENSORBOARDS: _TENSORBOARD_METHODS,
     DATASETS: _DATASET_METHODS,
+    METADATA_STORES: _STORE_METHODS,
+    CONTEXTS: _CONTEXT_METHODS,
+    EXECUTIONS: _EXECUTION_METHODS,
+    ARTIFACTS: _ARTIFACT_METHODS,
     OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
@@ -299,13 +405,27 @@ SERVICES = {
     "google.cloud.aiplatform.{version}.PredictionService": _PREDICTION_METHODS,
     "google.cloud.aiplatform.{version}.TensorboardService": _TENSORBOARD_METHODS,
     "google.cloud.aiplatform.{version}.DatasetService": _DATASET_METHODS,
+    "google.cloud.aiplatform.{version}.MetadataService": _STORE_METHODS
+    + _CONTEXT_METHODS
+    + _EXECUTION_METHODS
+    + _ARTIFACT_METHODS,
     "google.longrunning.Operations": _OPERATION_METHODS,
 }
 """The services of gRPC, and the methods of each."""
 
 
-def find_method(verb: str, collection: str, *, of_one: bool, action: str) -> Method | None:
+def pattern_of(parts: Sequence[str]) -> str:
+    """The collection of a path below a location, with `*` for ids of parents: `metadataStores/*/contexts`.
+
+    Every resource has operations, which are one collection.
+    """
+    if parts and parts[-1] == OPERATIONS:
+        return OPERATIONS
+    return "/".join("*" if index % 2 else part for index, part in enumerate(parts))
+
+
+def find_method(verb: str, parts: Sequence[str], *, of_one: bool, action: str) -> Method | None:
     """The method of a request of REST; None where it is not emulated."""
     path = ("*" if of_one else "") + (f":{action}" if action else "")
-    methods = METHODS.get(collection, ())
+    methods = METHODS.get(pattern_of(parts), ())
     return next((method for method in methods if (method.verb, method.path) == (verb, path)), None)

@@ -20,6 +20,7 @@ from vtrain.emulator.clients import Calls
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import read_body, read_request, with_project
 from vtrain.emulator.vertex.endpoints import Endpoints
+from vtrain.emulator.vertex.ml_metadata import MlMetadata
 from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import LONGEST_WAIT, Operations
@@ -86,8 +87,9 @@ class TrainingService:
         self._operations = Operations()
         self.servers = ModelServers(home, backend, tell)
         self.endpoints = Endpoints(home, self._operations, self.servers, self._model_of)
-        self.tensorboards = StoredResources(home, TENSORBOARDS, Tensorboard, self._operations, "Tensorboard")
-        self.datasets = StoredResources(home, DATASETS, Dataset, self._operations, "Dataset")
+        self.tensorboards = StoredResources[Tensorboard](home, TENSORBOARDS, Tensorboard, self._operations)
+        self.datasets = StoredResources[Dataset](home, DATASETS, Dataset, self._operations)
+        self.metadata = MlMetadata(home, self._operations)
         self.batch_predictions = BatchPredictions(home, self._operations, self.servers, self._model_of)
 
     # jobs of all kinds

@@ -30,6 +30,11 @@ class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
         """The name of the resource on this machine."""
         return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
 
+    @property
+    def parent(self) -> str:
+        """The name of the resource that it is below, on this machine."""
+        return self.name.rsplit("/", 2)[0]
+
     def of_one(self, resource_id: str) -> VertexCall:
         """The same request about one resource of its collection."""
         return msgspec.structs.replace(self, place=msgspec.structs.replace(self.place, id=resource_id))
@@ -54,3 +59,21 @@ class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(value, str):
             raise invalid(f"Invalid value at '{snake_case(field)}' (TYPE_STRING), {str(value)[:300]}")
         return value
+
+    def flag(self, field: str) -> bool:
+        """A field that is true or false, which a query spells. Raises VertexRefusal for another value."""
+        value = self.fields.get(field, False)
+        if value not in (True, False, "true", "false"):
+            raise invalid(f"Invalid value at '{snake_case(field)}' (TYPE_BOOL), {str(value)[:300]}")
+        return value in (True, "true")
+
+    def names(self, field: str) -> list[str]:
+        """A field with names of resources on this machine; a query joins them by commas.
+
+        Raises VertexRefusal for a value of another type.
+        """
+        value = self.fields.get(field) or []
+        found = value.split(",") if isinstance(value, str) else value
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            raise invalid(f"{snake_case(field)}: expected a list of names.")
+        return found
