@@ -50,6 +50,7 @@ WELL_KNOWN = {
                 "ResourcesConsumed",
                 "SavedQuery",
                 "SpeculativeDecodingSpec",
+                "TensorboardTimeSeries.Metadata",
                 "UnmanagedContainerModel",
                 "VertexMultimodalDatasetDestination",
                 "VertexMultimodalDatasetSource",
@@ -59,7 +60,7 @@ WELL_KNOWN = {
     ),
 }
 STRING = 9
-SCALARS = {1: "double", 3: "int64", 5: "int32", 8: "bool", STRING: "string", 14: "enum"}
+SCALARS = {1: "double", 3: "int64", 5: "int32", 8: "bool", STRING: "string", 12: "string", 14: "enum"}
 """Kinds by the numbers of `google.protobuf.FieldDescriptorProto.Type`."""
 
 

@@ -25,7 +25,13 @@ from vtrain.messages.codec import (
     with_json_names,
 )
 from vtrain.messages.endpoint import Endpoint
-from vtrain.messages.kept_resources import Dataset, Tensorboard
+from vtrain.messages.kept_resources import (
+    Dataset,
+    Tensorboard,
+    TensorboardExperiment,
+    TensorboardRun,
+    TensorboardTimeSeries,
+)
 from vtrain.messages.metadata_resources import Artifact, Context, Execution, MetadataStore
 from vtrain.messages.names import (
     ARTIFACTS,
@@ -36,7 +42,10 @@ from vtrain.messages.names import (
     EXECUTIONS,
     LOCAL_PROJECT,
     METADATA_STORES,
+    TENSORBOARD_EXPERIMENTS,
+    TENSORBOARD_RUNS,
     TENSORBOARDS,
+    TIME_SERIES,
 )
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
@@ -46,6 +55,9 @@ EMULATED: dict[str, type[Resource]] = {
     ENDPOINTS: Endpoint,
     BATCH_PREDICTION_JOBS: BatchPredictionJob,
     TENSORBOARDS: Tensorboard,
+    TENSORBOARD_EXPERIMENTS: TensorboardExperiment,
+    TENSORBOARD_RUNS: TensorboardRun,
+    TIME_SERIES: TensorboardTimeSeries,
     DATASETS: Dataset,
     METADATA_STORES: MetadataStore,
     CONTEXTS: Context,

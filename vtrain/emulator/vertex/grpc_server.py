@@ -25,18 +25,10 @@ from vtrain.emulator.request_log import Tell, timed
 from vtrain.emulator.running import make_folder
 from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.vertex.grpc_proxy import proxying
-from vtrain.emulator.vertex.methods import (
-    EMPTY,
-    METHODS,
-    OPERATION,
-    SERVICES,
-    WHOLE,
-    Method,
-    pattern_of,
-)
+from vtrain.emulator.vertex.methods import METHODS, SERVICES, pattern_of
 from vtrain.emulator.vertex.rest import client_answer
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import VertexCall
+from vtrain.emulator.vertex.vertex_call import EMPTY, OPERATION, WHOLE, Method, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of, snake_case
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName

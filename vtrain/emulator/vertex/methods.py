@@ -8,17 +8,32 @@ Source: the `google.api.http` options of `job_service`, `pipeline_service`, `per
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import msgspec
 
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import EMULATED
 from vtrain.emulator.vertex.endpoints import Endpoints
-from vtrain.emulator.vertex.ml_metadata import MlMetadata, Nodes
-from vtrain.emulator.vertex.stored_resources import StoredResources
+from vtrain.emulator.vertex.kept_methods import (
+    ARTIFACT_METHODS,
+    CONTEXT_METHODS,
+    DATASET_METHODS,
+    EXECUTION_METHODS,
+    STORE_METHODS,
+    TENSORBOARD_EXPERIMENT_METHODS,
+    TENSORBOARD_METHODS,
+    TENSORBOARD_RUN_METHODS,
+    TIME_SERIES_METHODS,
+)
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_call import (
+    EMPTY,
+    OPERATION,
+    WHOLE,
+    Document,
+    Handler,
+    Method,
+    VertexCall,
+    of_part,
+)
 from vtrain.messages.names import (
     ARTIFACTS,
     BATCH_PREDICTION_JOBS,
@@ -31,57 +46,21 @@ from vtrain.messages.names import (
     METADATA_STORES,
     MODELS,
     PERSISTENT_RESOURCES,
+    TENSORBOARD_EXPERIMENTS,
+    TENSORBOARD_RUNS,
     TENSORBOARDS,
+    TIME_SERIES,
     TRAINING_PIPELINES,
 )
 
 OPERATIONS = "operations"
-WHOLE = "*"
-"""The body is the request itself."""
-EMPTY, OPERATION = "Empty", "Operation"
-
-
-P = TypeVar("P")
-Handler = Callable[[TrainingService, VertexCall], Document]
-
-
-class Method(msgspec.Struct, frozen=True):
-    """One method of a service.
-
-    `path` is that of REST behind the collection: `*` for one resource of it, and an action behind a colon.
-    `body` is the field of the request that the body of REST holds, and `answer` the message of the answer.
-    `fields` are those of the request beside `body` and the name or the parent. `named` is the field of gRPC's
-    request with the resource's name.
-    """
-
-    rpc: str
-    verb: str
-    path: str
-    handler: Handler
-    answer: str
-    body: str = ""
-    fields: tuple[str, ...] = ()
-    named: str = "name"
-
-    @property
-    def of_one(self) -> bool:
-        """Whether it is about one resource, and not about a collection."""
-        return self.path.startswith("*")
-
-
 _PAGE = ("pageSize", "pageToken")
 _LIST = ("filter", *_PAGE, "readMask")
 _IN_ORDER = (*_LIST, "orderBy")
-_FOUND = ("filter", *_PAGE, "orderBy")
 _UPLOAD = ("parentModel", "modelId", "model", "serviceAccount")
 _COPY = ("modelId", "parentModel", "sourceModel", "encryptionSpec", "customServiceAccount")
 _OPERATIONS = ("filter", *_PAGE, "returnPartialSuccess")
 _RUN = TrainingService
-
-
-def _part(choose: Callable[[TrainingService], P], handler: Callable[[P, VertexCall], Document]) -> Handler:
-    """A handler that is a method of a part of the service."""
-    return lambda service, call: handler(choose(service), call)
 
 
 def _job_methods(collection: str, handlers: tuple[Handler, ...]) -> tuple[Method, ...]:
@@ -99,7 +78,7 @@ def _job_methods(collection: str, handlers: tuple[Handler, ...]) -> tuple[Method
 
 _JOBS = (_RUN.create_job, _RUN.get_job, _RUN.list_jobs, _RUN.cancel_job, _RUN.delete_job)
 _BATCHES = tuple(
-    _part(lambda service: service.batch_predictions, handler)
+    of_part(lambda service: service.batch_predictions, handler)
     for handler in (
         BatchPredictions.create_job,
         BatchPredictions.get_job,
@@ -161,7 +140,7 @@ _MODEL_METHODS = (
 
 
 def _of_endpoints(handler: Callable[[Endpoints, VertexCall], Document]) -> Handler:
-    return _part(lambda service: service.endpoints, handler)
+    return of_part(lambda service: service.endpoints, handler)
 
 
 _ENDPOINT_METHODS = (
@@ -238,137 +217,6 @@ _PREDICTION_METHODS = (
 )
 
 
-def _kept_methods(
-    noun: str,
-    part: Callable[[TrainingService], StoredResources[Any]],
-    *,
-    created: tuple[str, ...] = (),
-    reads: tuple[str, ...] = (),
-    lists: tuple[str, ...] = _IN_ORDER,
-    is_slow: bool = True,
-    delete: Method | None = None,
-) -> tuple[Method, ...]:
-    """The methods of resources that are only kept: their creation, a get, a list, and their removal.
-
-    `created`, `reads` and `lists` are fields of the requests. With `is_slow` a creation is an operation.
-    """
-    field = noun[0].lower() + noun[1:]
-    create = StoredResources.create if is_slow else StoredResources.create_at_once
-    plural = noun if noun.endswith("s") else f"{noun}s"
-    return (
-        Method(
-            f"Create{noun}", "POST", "", _part(part, create), OPERATION if is_slow else noun, field, created
-        ),
-        Method(f"Get{noun}", "GET", "*", _part(part, StoredResources.get), noun, fields=reads),
-        Method(
-            f"List{plural}",
-            "GET",
-            "",
-            _part(part, StoredResources.list_page),
-            f"List{plural}Response",
-            fields=lists,
-        ),
-        delete or Method(f"Delete{noun}", "DELETE", "*", _part(part, StoredResources.delete), OPERATION),
-    )
-
-
-def _update(noun: str, handler: Handler, answer: str, *more: str) -> Method:
-    field = noun[0].lower() + noun[1:]
-    return Method(f"Update{noun}", "PATCH", "*", handler, answer, field, ("updateMask", *more))
-
-
-_TENSORBOARD_METHODS = (
-    *_kept_methods("Tensorboard", lambda service: service.tensorboards),
-    _update(
-        "Tensorboard", _part(lambda service: service.tensorboards, StoredResources.update_slowly), OPERATION
-    ),
-)
-_DATASET_METHODS = (
-    *_kept_methods("Dataset", lambda service: service.datasets, reads=("readMask",)),
-    _update("Dataset", _part(lambda service: service.datasets, StoredResources.update), "Dataset"),
-    Method(
-        "ImportData",
-        "POST",
-        "*:import",
-        _part(lambda service: service.datasets, StoredResources.import_data),
-        OPERATION,
-        WHOLE,
-        ("importConfigs",),
-    ),
-)
-
-
-def _of_metadata(handler: Callable[[MlMetadata, VertexCall], Document]) -> Handler:
-    return _part(lambda service: service.metadata, handler)
-
-
-def _node_methods(
-    noun: str, part: Callable[[TrainingService], Nodes[Any]], delete: Handler, *deleted: str
-) -> tuple[Method, ...]:
-    """The methods of contexts, executions or artifacts; `deleted` are fields of a removal."""
-    named = f"{noun.lower()}Id"
-    removal = Method(f"Delete{noun}", "DELETE", "*", delete, OPERATION, fields=("etag", *deleted))
-    return (
-        *_kept_methods(noun, part, created=(named,), lists=_FOUND, is_slow=False, delete=removal),
-        _update(noun, _part(part, Nodes.update), noun, "allowMissing"),
-    )
-
-
-def _query(rpc: str, handler: Handler, named: str, *more: str) -> Method:
-    action = rpc[0].lower() + rpc[1:]
-    return Method(rpc, "GET", f"*:{action}", handler, "LineageSubgraph", fields=more, named=named)
-
-
-def _addition(rpc: str, handler: Handler, named: str, *more: str) -> Method:
-    action = rpc[0].lower() + rpc[1:]
-    return Method(rpc, "POST", f"*:{action}", handler, f"{rpc}Response", WHOLE, more, named)
-
-
-_STORE_METHODS = tuple(
-    msgspec.structs.replace(method, fields=("force",)) if method.verb == "DELETE" else method
-    for method in _kept_methods(
-        "MetadataStore", lambda service: service.metadata.stores, created=("metadataStoreId",), lists=_PAGE
-    )
-)
-_CONTEXT_METHODS = (
-    *_node_methods(
-        "Context",
-        lambda service: service.metadata.contexts,
-        _of_metadata(MlMetadata.delete_context),
-        "force",
-    ),
-    _addition(
-        "AddContextArtifactsAndExecutions",
-        _of_metadata(MlMetadata.add_members),
-        "context",
-        "artifacts",
-        "executions",
-    ),
-    _addition("AddContextChildren", _of_metadata(MlMetadata.add_children), "context", "childContexts"),
-    _addition("RemoveContextChildren", _of_metadata(MlMetadata.remove_children), "context", "childContexts"),
-    _query("QueryContextLineageSubgraph", _of_metadata(MlMetadata.query_context), "context"),
-)
-_EXECUTION_METHODS = (
-    *_node_methods(
-        "Execution",
-        lambda service: service.metadata.executions,
-        _of_metadata(MlMetadata.delete_execution),
-    ),
-    _addition("AddExecutionEvents", _of_metadata(MlMetadata.add_events), "execution", "events"),
-    _query("QueryExecutionInputsAndOutputs", _of_metadata(MlMetadata.query_inputs_and_outputs), "execution"),
-)
-_ARTIFACT_METHODS = (
-    *_node_methods(
-        "Artifact", lambda service: service.metadata.artifacts, _of_metadata(MlMetadata.delete_artifact)
-    ),
-    _query(
-        "QueryArtifactLineageSubgraph",
-        _of_metadata(MlMetadata.query_artifact),
-        "artifact",
-        "maxHops",
-        "filter",
-    ),
-)
 _OPERATION_METHODS = (
     Method("GetOperation", "GET", "*", _RUN.get_operation, OPERATION),
     Method("ListOperations", "GET", "", _RUN.list_operations, "ListOperationsResponse", fields=_OPERATIONS),
@@ -385,12 +233,15 @@ METHODS: dict[str, tuple[Method, ...]] = {
     MODELS: _MODEL_METHODS,
     BATCH_PREDICTION_JOBS: _job_methods(BATCH_PREDICTION_JOBS, _BATCHES),
     ENDPOINTS: _ENDPOINT_METHODS + _PREDICTION_METHODS,
-    TENSORBOARDS: _TENSORBOARD_METHODS,
-    DATASETS: _DATASET_METHODS,
-    METADATA_STORES: _STORE_METHODS,
-    CONTEXTS: _CONTEXT_METHODS,
-    EXECUTIONS: _EXECUTION_METHODS,
-    ARTIFACTS: _ARTIFACT_METHODS,
+    TENSORBOARDS: TENSORBOARD_METHODS,
+    TENSORBOARD_EXPERIMENTS: TENSORBOARD_EXPERIMENT_METHODS,
+    TENSORBOARD_RUNS: TENSORBOARD_RUN_METHODS,
+    TIME_SERIES: TIME_SERIES_METHODS,
+    DATASETS: DATASET_METHODS,
+    METADATA_STORES: STORE_METHODS,
+    CONTEXTS: CONTEXT_METHODS,
+    EXECUTIONS: EXECUTION_METHODS,
+    ARTIFACTS: ARTIFACT_METHODS,
     OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
@@ -403,12 +254,15 @@ SERVICES = {
     "google.cloud.aiplatform.{version}.ModelService": _MODEL_METHODS,
     "google.cloud.aiplatform.{version}.EndpointService": _ENDPOINT_METHODS,
     "google.cloud.aiplatform.{version}.PredictionService": _PREDICTION_METHODS,
-    "google.cloud.aiplatform.{version}.TensorboardService": _TENSORBOARD_METHODS,
-    "google.cloud.aiplatform.{version}.DatasetService": _DATASET_METHODS,
-    "google.cloud.aiplatform.{version}.MetadataService": _STORE_METHODS
-    + _CONTEXT_METHODS
-    + _EXECUTION_METHODS
-    + _ARTIFACT_METHODS,
+    "google.cloud.aiplatform.{version}.TensorboardService": TENSORBOARD_METHODS
+    + TENSORBOARD_EXPERIMENT_METHODS
+    + TENSORBOARD_RUN_METHODS
+    + TIME_SERIES_METHODS,
+    "google.cloud.aiplatform.{version}.DatasetService": DATASET_METHODS,
+    "google.cloud.aiplatform.{version}.MetadataService": STORE_METHODS
+    + CONTEXT_METHODS
+    + EXECUTION_METHODS
+    + ARTIFACT_METHODS,
     "google.longrunning.Operations": _OPERATION_METHODS,
 }
 """The services of gRPC, and the methods of each."""

@@ -100,9 +100,9 @@ class MlMetadata:
 
     def __init__(self, home: Path, operations: Operations) -> None:
         self.stores = StoredResources[MetadataStore](
-            home, METADATA_STORES, MetadataStore, operations, needs_name=False
+            home, METADATA_STORES, MetadataStore, operations, needs=()
         )
-        rest: dict[str, Any] = {"operations": operations, "needs_name": False, "test_of": self._test}
+        rest: dict[str, Any] = {"operations": operations, "needs": (), "test_of": self._test}
         self.contexts = Nodes[LinkedContext](home, CONTEXTS, Context, kept=LinkedContext, **rest)
         self.executions = Nodes[LinkedExecution](home, EXECUTIONS, Execution, kept=LinkedExecution, **rest)
         self.artifacts = Nodes[Artifact](home, ARTIFACTS, Artifact, **rest)

@@ -98,6 +98,10 @@ class ResourceFiles(Generic[R]):
         if len(self._collections) > 1 and not above.with_name(f"{above.name}.json").exists():
             raise VertexRefusal("NOT_FOUND", f"The resource {parent[:300]} does not exist.")
 
+    def folder(self, name: str) -> Path:
+        """The folder of what is below a resource, which goes with it."""
+        return self._file(name).with_suffix("")
+
     @contextmanager
     def changing(self, name: str) -> Iterator[R]:
         """A block in which nobody else changes the resource. Raises VertexRefusal where there is none."""

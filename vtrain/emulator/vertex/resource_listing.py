@@ -72,8 +72,12 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
         if direction.strip() not in ("", "asc", "desc") or not name.replace("_", "").isalnum():
             raise invalid(f"Invalid order_by: {order[:300]!r}.")
         field = camel_case(name)
-        documents.sort(key=lambda one: str(one.get(field, "")), reverse=direction.strip() == "desc")
+        documents.sort(key=lambda one: _key(one.get(field, "")), reverse=direction.strip() == "desc")
     return documents
+
+
+def _key(value: Any) -> str:
+    return f"{value:020}" if type(value) is int else str(value)
 
 
 def page_size(value: Any, usual: int) -> int:

@@ -26,9 +26,9 @@ from vtrain.emulator.vertex.documents import (
     with_project,
 )
 from vtrain.emulator.vertex.logging_api import list_entries
-from vtrain.emulator.vertex.methods import WHOLE, Method, find_method
+from vtrain.emulator.vertex.methods import find_method
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_call import WHOLE, Document, Method, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
 from vtrain.messages.codec import camel_case
@@ -175,7 +175,7 @@ def _read_query(raw: bytes) -> dict[str, str]:
         raise invalid("The query is not UTF-8, or has more than 100 parameters.") from None
     read: dict[str, str] = {}
     for name, value in pairs:
-        is_more = camel_case(name) == "readMask" and name in read
+        is_more = camel_case(name) in ("readMask", "timeSeries") and name in read
         read[name] = f"{read[name]},{value}" if is_more else value
     return read
 

@@ -24,6 +24,8 @@ from vtrain.times import timestamp
 
 LARGEST = 1 << 20
 """Bytes of a resource that is only kept, as JSON."""
+_FIXED = frozenset(["valueType", "pluginName", "source"])
+"""Fields that the API calls immutable."""
 R = TypeVar("R", bound=Resource)
 
 
@@ -38,18 +40,22 @@ class StoredResources(Generic[R]):
         operations: Operations,
         *,
         kept: type[R] | None = None,
-        needs_name: bool = True,
+        needs: tuple[str, ...] = ("displayName",),
+        is_unique: bool = False,
         test_of: Callable[[Restriction], Test] = resource_test,
     ) -> None:
-        """`kept` is `message` with fields that the API does not have; `needs_name` asks for a display name.
+        """`kept` is `message` with fields that the API does not have.
 
+        `needs` are the fields that have to be given. With `is_unique` no two below one parent have the same
+        display name.
         `test_of` gives the tests of filters.
         """
         self._noun = message.__name__
         self._field = snake_case(self._noun).removeprefix("_")
         self._message = message
         self._kept = cast(type[R], kept or message)
-        self._needs_name = needs_name
+        self._needs = needs
+        self._is_unique = is_unique
         self._test_of = test_of
         self._operations = operations
         self.files = ResourceFiles[R](home, collection, self._kept, self._noun)
@@ -71,11 +77,18 @@ class StoredResources(Generic[R]):
         if own_id and not ID.fullmatch(own_id):
             raise invalid(f"{self._field}_id: {own_id[:200]!r} does not match {ID.pattern}.")
         wanted = self._read(call)
-        if self._needs_name and not wanted.display_name:
-            raise invalid(f"{self._field}.display_name is required.")
+        given = to_document(wanted)
+        for name in self._needs:
+            if name not in given:
+                raise invalid(f"{self._field}.{snake_case(name)} is required.")
+        if self._is_unique and any(
+            one["displayName"] == wanted.display_name
+            for one in map(to_document, self.files.below(call.parent))
+        ):
+            raise invalid(f"{self._field}.display_name: {wanted.display_name[:200]!r} already exists.")
         now = timestamp()
         name = call.of_one(own_id or random_job_id()).name
-        made = self.completed({**to_document(wanted), "name": name, "createTime": now, "updateTime": now})
+        made = self.completed({**given, "name": name, "createTime": now, "updateTime": now})
         self.files.add(made)
         return made
 
@@ -129,13 +142,13 @@ class StoredResources(Generic[R]):
         with self.files.changing(call.name) as found:
             mask = call.text("updateMask")
             return self.files.change(
-                updated(found, wanted, mask, self.changeable, needs_name=self._needs_name)
+                updated(found, wanted, mask, self.changeable, needs_name="displayName" in self._needs)
             )
 
     @property
     def changeable(self) -> frozenset[str]:
         """The fields that an update changes."""
-        return frozenset(fields(self._message).keys() - self._message.output_fields)
+        return frozenset(fields(self._message).keys() - self._message.output_fields - _FIXED)
 
     def _read(self, call: VertexCall) -> Any:
         if len(json.dumps(call.body)) > LARGEST:

@@ -1,9 +1,9 @@
-"""A request of the API, as REST and gRPC both bring it."""
+"""A request of the API, as REST and gRPC both bring it, and the method that answers it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -11,6 +11,10 @@ from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 
 Document = dict[str, Any]
+WHOLE = "*"
+"""The body is the request itself."""
+EMPTY, OPERATION = "Empty", "Operation"
+P = TypeVar("P")
 
 
 class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,3 +81,36 @@ class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
             raise invalid(f"{snake_case(field)}: expected a list of names.")
         return found
+
+
+Handler = Callable[[Any, VertexCall], Document]
+"""A function of the service that answers one method."""
+
+
+class Method(msgspec.Struct, frozen=True):
+    """One method of a service.
+
+    `path` is that of REST behind the collection: `*` for one resource of it, and an action behind a colon.
+    `body` is the field of the request that the body of REST holds, and `answer` the message of the answer.
+    `fields` are those of the request beside `body` and the name or the parent. `named` is the field of gRPC's
+    request with the resource's name.
+    """
+
+    rpc: str
+    verb: str
+    path: str
+    handler: Handler
+    answer: str
+    body: str = ""
+    fields: tuple[str, ...] = ()
+    named: str = "name"
+
+    @property
+    def of_one(self) -> bool:
+        """Whether it is about one resource, and not about a collection."""
+        return self.path.startswith("*")
+
+
+def of_part(choose: Callable[[Any], P], handler: Callable[[P, VertexCall], Document]) -> Handler:
+    """A handler that is a method of a part of the service."""
+    return lambda service, call: handler(choose(service), call)
