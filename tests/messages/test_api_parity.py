@@ -20,6 +20,7 @@ WELL_KNOWN = {
     "google.protobuf.Timestamp": "string",
     "google.protobuf.Any": "document",
     "google.protobuf.Value": "value",
+    "google.protobuf.Struct": "document",
     "google.protobuf.BoolValue": "bool",
     "google.protobuf.Int32Value": "int32",
     **dict.fromkeys(
@@ -41,12 +42,15 @@ WELL_KNOWN = {
                 "DeployedModel.Status",
                 "FasterDeploymentConfig",
                 "GenAiAdvancedFeaturesConfig",
+                "MetadataStore.DataplexConfig",
+                "MetadataStore.MetadataStoreState",
                 "PredictRequestResponseLoggingConfig",
                 "PrivateEndpoints",
                 "PrivateServiceConnectConfig",
                 "ResourcesConsumed",
                 "SavedQuery",
                 "SpeculativeDecodingSpec",
+                "TensorboardTimeSeries.Metadata",
                 "UnmanagedContainerModel",
                 "VertexMultimodalDatasetDestination",
                 "VertexMultimodalDatasetSource",
@@ -56,7 +60,7 @@ WELL_KNOWN = {
     ),
 }
 STRING = 9
-SCALARS = {1: "double", 3: "int64", 5: "int32", 8: "bool", STRING: "string", 14: "enum"}
+SCALARS = {1: "double", 3: "int64", 5: "int32", 8: "bool", STRING: "string", 12: "string", 14: "enum"}
 """Kinds by the numbers of `google.protobuf.FieldDescriptorProto.Type`."""
 
 

@@ -1,8 +1,10 @@
-"""Tensorboard and Dataset (`google/cloud/aiplatform/v1/tensorboard.proto`, `dataset.proto`)."""
+"""Tensorboard with what is in it, and Dataset (`google/cloud/aiplatform/v1/tensorboard.proto` …)."""
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from vtrain.messages.structs import EncryptionSpec, Int64, Resource, Value
+from vtrain.messages.structs import EncryptionSpec, Int64, Message, Resource, Value, enum
+
+_ValueType = Annotated[str, enum("VALUE_TYPE_UNSPECIFIED SCALAR TENSOR BLOB_SEQUENCE")]
 
 
 class Tensorboard(Resource, frozen=True):
@@ -64,3 +66,64 @@ class Dataset(Resource, frozen=True):
     model_reference: str = ""
     satisfies_pzs: bool = False
     satisfies_pzi: bool = False
+
+
+class TensorboardExperiment(Resource, frozen=True):
+    """The runs of one experiment in a TensorBoard (`tensorboard_experiment.proto`)."""
+
+    output_fields: ClassVar[frozenset[str]] = frozenset(["name", "createTime", "updateTime"])
+    name: str = ""
+    display_name: str = ""
+    description: str = ""
+    create_time: str = ""
+    update_time: str = ""
+    labels: dict[str, str] = {}
+    etag: str = ""
+    source: str = ""
+
+
+class TensorboardRun(Resource, frozen=True):
+    """The time series of one run (`tensorboard_run.proto`)."""
+
+    output_fields: ClassVar[frozenset[str]] = frozenset(["name", "createTime", "updateTime"])
+    name: str = ""
+    display_name: str = ""
+    description: str = ""
+    create_time: str = ""
+    update_time: str = ""
+    labels: dict[str, str] = {}
+    etag: str = ""
+
+
+class TensorboardTimeSeries(Resource, frozen=True):
+    """The points of one metric (`tensorboard_time_series.proto`). `plugin_data` is base64."""
+
+    output_fields: ClassVar[frozenset[str]] = frozenset(["name", "createTime", "updateTime", "metadata"])
+    name: str = ""
+    display_name: str = ""
+    description: str = ""
+    value_type: _ValueType = ""
+    create_time: str = ""
+    update_time: str = ""
+    etag: str = ""
+    plugin_name: str = ""
+    plugin_data: str = ""
+    metadata: dict[str, Any] | None = None
+
+
+class TimeSeriesDataPoint(Message, frozen=True):
+    """A value at a step (`tensorboard_data.proto`). `scalar` has a `value` that may be NaN or infinite."""
+
+    scalar: dict[str, Any] | None = None
+    tensor: dict[str, Any] | None = None
+    blobs: dict[str, Any] | None = None
+    wall_time: str = ""
+    step: Int64 = 0
+
+
+class TimeSeriesData(Message, frozen=True):
+    """Points of a time series, in requests and answers."""
+
+    tensorboard_time_series_id: str = ""
+    value_type: _ValueType = ""
+    values: tuple[TimeSeriesDataPoint, ...] = ()

@@ -25,13 +25,27 @@ from vtrain.messages.codec import (
     with_json_names,
 )
 from vtrain.messages.endpoint import Endpoint
-from vtrain.messages.kept_resources import Dataset, Tensorboard
+from vtrain.messages.kept_resources import (
+    Dataset,
+    Tensorboard,
+    TensorboardExperiment,
+    TensorboardRun,
+    TensorboardTimeSeries,
+)
+from vtrain.messages.metadata_resources import Artifact, Context, Execution, MetadataStore
 from vtrain.messages.names import (
+    ARTIFACTS,
     BATCH_PREDICTION_JOBS,
+    CONTEXTS,
     DATASETS,
     ENDPOINTS,
+    EXECUTIONS,
     LOCAL_PROJECT,
+    METADATA_STORES,
+    TENSORBOARD_EXPERIMENTS,
+    TENSORBOARD_RUNS,
     TENSORBOARDS,
+    TIME_SERIES,
 )
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
@@ -41,17 +55,31 @@ EMULATED: dict[str, type[Resource]] = {
     ENDPOINTS: Endpoint,
     BATCH_PREDICTION_JOBS: BatchPredictionJob,
     TENSORBOARDS: Tensorboard,
+    TENSORBOARD_EXPERIMENTS: TensorboardExperiment,
+    TENSORBOARD_RUNS: TensorboardRun,
+    TIME_SERIES: TensorboardTimeSeries,
     DATASETS: Dataset,
+    METADATA_STORES: MetadataStore,
+    CONTEXTS: Context,
+    EXECUTIONS: Execution,
+    ARTIFACTS: Artifact,
 }
-"""The collections that are emulated, and the message of each."""
+"""The collections that are emulated, and the message of each; `*` is the id of a parent."""
 M = TypeVar("M", bound=msgspec.Struct)
-_NAME = re.compile(rf"projects/([^/]{{1,100}})/locations/[^/]{{1,100}}/(?:{'|'.join(EMULATED)})/")
+_ROOTS = "|".join(collection for collection in EMULATED if "/" not in collection)
+_NAME = re.compile(rf"projects/([^/]{{1,100}})/locations/[^/]{{1,100}}/(?:{_ROOTS})/")
 _VERBATIM = frozenset(("args", "command", "env", "labels"))
 """Fields whose texts are the user's own, whatever they look like."""
 DEEPEST = 60
 """Levels of a document: the service's own limit is 100, and none of its messages has a third of them."""
 MOST_BITS = 1023
 """Bits of a whole number: a double takes no more."""
+
+
+def listed_as(cls: type[Resource]) -> str:
+    """The field of a list's answer that holds resources of this kind."""
+    name = cls.__name__[0].lower() + cls.__name__[1:]
+    return name if name.endswith("s") else f"{name}s"
 
 
 def read_body(cls: type[M], document: Any, path: str) -> M:
@@ -209,10 +237,12 @@ def _take(document: Mapping[str, Any], steps: list[str], into: dict[str, Any]) -
         into[step] = value
 
 
-def updated(current: M, wanted: M, mask: str, changeable: Collection[str]) -> M:
+def updated(
+    current: M, wanted: msgspec.Struct, mask: str, changeable: Collection[str], *, needs_name: bool = True
+) -> M:
     """`current` with what `wanted` has at the paths of a field mask, which begin with `changeable` fields.
 
-    Raises VertexRefusal.
+    Raises VertexRefusal, with `needs_name` also where no display name would be left.
     """
     if not mask:
         raise invalid("update_mask is required.")
@@ -222,7 +252,7 @@ def updated(current: M, wanted: M, mask: str, changeable: Collection[str]) -> M:
         if steps[0] not in changeable:
             raise invalid(f"update_mask: {path[:300]!r} is no field that an update changes.")
         _put(changed, source, steps)
-    if not changed.get("displayName", "displayName" not in changeable):
+    if needs_name and not changed.get("displayName", "displayName" not in changeable):
         raise invalid("display_name: Required field is not set.")
     try:
         return from_document(type(current), changed)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,13 +22,15 @@ from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake
 from vtrain.globs import Glob, anything
 from vtrain.messages.codec import camel_case
 
+CALL = "in_context"
+"""The only function that filters call: whether an artifact or an execution belongs to a context."""
 LONGEST = 20_000
 DEEPEST = 30
 Test = Callable[[Mapping[str, Any]], bool]
 _QUOTED = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 _TOKEN = re.compile(rf'\s*(?:({_QUOTED})|(<=|>=|!=|[=<>:()\-])|([^\s"\'=<>!:()]+))')
 _FIELDS = frozenset(("display_name", "state", "create_time", "start_time", "end_time", "update_time"))
-_MORE_FIELDS = frozenset(("training_task_definition", "name", "model", "version_id"))
+_MORE_FIELDS = frozenset(("training_task_definition", "name", "model", "version_id", "is_default"))
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -40,7 +42,11 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Restriction(msgspec.Struct, frozen=True):
-    """One comparison of a field: by a sign of `COMPARISONS`, or `:` for "has"."""
+    """One comparison of a field: by a sign of `COMPARISONS`, or `:` for "has".
+
+    The comparison is `()` for a call, whose `value` is its argument. Several values behind `:` are joined by
+    commas.
+    """
 
     field: str
     comparison: str
@@ -81,9 +87,9 @@ def compiled(parsed: Filter, test_of: Callable[[Restriction], Test]) -> Test:
     return lambda document: all(test(document) for test in tests)
 
 
-def read_filter(text: str) -> Test:
+def read_filter(text: str, test_of: Callable[[Restriction], Test] | None = None) -> Test:
     """The test of a resource by a filter. Raises VertexRefusal for a filter that does not fit resources."""
-    return compiled(parse_filter(text), _test)
+    return compiled(parse_filter(text), test_of or resource_test)
 
 
 def wrong_filter(text: str) -> VertexRefusal:
@@ -133,14 +139,21 @@ class _FilterReader:
 
     def _restriction(self) -> Restriction:
         field = _unquoted(self._next())
-        while field.endswith(".") and self._peek():  # labels."a key in quotes"
-            field += _unquoted(self._next())
+        while self._peek() and (field.endswith(".") or self._peek().startswith(".")):
+            field += _unquoted(self._next())  # labels."a key in quotes"
         comparison, value = self._next(), self._next()
         if value == "-":
             value += self._next()
-        if comparison not in (*COMPARISONS, ":") or value in ("", "(", ")"):
+        if field == CALL and (comparison, self._peek()) == ("(", ")"):
+            self._next()
+            return Restriction(field, "()", _unquoted(value))
+        values = [value]
+        while comparison == ":" and self._peek() == ",":
+            self._next()
+            values.append(self._next())
+        if comparison not in (*COMPARISONS, ":") or any(value in ("", "(", ")") for value in values):
             raise wrong_filter(self._text)
-        return Restriction(field, comparison, _unquoted(value))
+        return Restriction(field, comparison, ",".join(map(_unquoted, values)))
 
     def expect_end(self) -> None:
         """Raise VertexRefusal where something is left."""
@@ -173,13 +186,13 @@ def _unquoted(token: str) -> str:
     return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
 
 
-def _test(restriction: Restriction) -> Test:
+def resource_test(restriction: Restriction, known: Collection[str] = _FIELDS | _MORE_FIELDS) -> Test:
     """The test of a resource by one restriction. Raises VertexRefusal for a field that no filter has."""
     wanted, comparison = restriction.value, restriction.comparison
     if restriction.field.startswith("labels."):
         return label_test(restriction, ("labels",))
     field = snake_case(restriction.field)
-    if field not in _FIELDS | _MORE_FIELDS:
+    if field not in known:
         raise wrong_filter(restriction.field)
     key = camel_case(field)
     if field.endswith("_time"):
@@ -189,6 +202,8 @@ def _test(restriction: Restriction) -> Test:
     if comparison not in ("=", "!="):
         raise wrong_filter(restriction.field + comparison)
     same = COMPARISONS[comparison]
+    if field == "is_default":
+        return lambda document: same(document.get(key, False), wanted.lower() == "true")
     return lambda document: same(str(document.get(key, "")), wanted)
 
 

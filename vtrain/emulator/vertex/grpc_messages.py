@@ -24,6 +24,7 @@ _SERVICES = (
     "prediction_service",
     "tensorboard_service",
     "dataset_service",
+    "metadata_service",
 )
 _RESOURCES = (
     "custom_job",
@@ -34,7 +35,15 @@ _RESOURCES = (
     "endpoint",
     "batch_prediction_job",
     "tensorboard",
+    "tensorboard_experiment",
+    "tensorboard_run",
+    "tensorboard_time_series",
     "dataset",
+    "metadata_store",
+    "context",
+    "execution",
+    "artifact",
+    "lineage_subgraph",
 )
 
 

@@ -18,11 +18,11 @@ from google.rpc import error_details_pb2
 from vtrain.atomic import scratch_folder
 from vtrain.emulator.request_log import OncePerHost, Tell, timed
 from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
-from vtrain.emulator.vertex.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
+from vtrain.emulator.vertex.methods import METHODS, SERVICES, pattern_of
 from vtrain.emulator.vertex.rest import client_answer
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import VertexCall
-from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of
+from vtrain.emulator.vertex.vertex_call import EMPTY, OPERATION, WHOLE, Method, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of, snake_case
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 
@@ -158,8 +158,9 @@ def _abort(context: grpc.ServicerContext, refusal: VertexRefusal, project: str =
 
 def project_of(method: Method, message: Any) -> str:
     """The project in the name that a request is about."""
-    named = getattr(message, method.body, message) if method.of_one else message
-    names = (getattr(named, "name", ""), getattr(message, method.named, ""), getattr(message, "parent", ""))
+    named = getattr(message, snake_case(method.body), message) if method.of_one else message
+    fields = (getattr(message, field, "") for field in (snake_case(method.named), "parent"))
+    names = (getattr(named, "name", ""), *fields)
     name = str(next(filter(None, names), ""))
     parts = name.split("/")
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
@@ -177,13 +178,13 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
         raise VertexRefusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
     project, location, rest = parts[1], parts[3], parts[4:]
     resource_id = rest.pop() if method.of_one and rest else ""
-    expected = [_collection(method)] if method.of_one else []
-    if rest != expected and _collection(method) != OPERATIONS:
+    if not method.of_one:
+        rest.append(_collection(method).rpartition("/")[2])
+    if pattern_of(rest) != _collection(method):
         raise VertexRefusal(
             "INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method."
         )
-    collection = "/".join(rest if method.of_one else [*rest, _collection(method)])
-    place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
+    place = ResourceName(project=project, location=location, collection="/".join(rest), id=resource_id)
     return VertexCall(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
 
 

@@ -1,69 +1,59 @@
 """The methods of the API that are emulated: their names in gRPC, their requests in REST, their functions.
 
 Source: the `google.api.http` options of `job_service`, `pipeline_service`, `persistent_resource_service`,
-`model_service`, `endpoint_service`, `prediction_service`, `tensorboard_service` and `dataset_service` of
-`google/cloud/aiplatform/v1`, and of `google/longrunning/operations.proto`.
+`model_service`, `endpoint_service`, `prediction_service`, `tensorboard_service`, `dataset_service` and
+`metadata_service` of `google/cloud/aiplatform/v1`, and of `google/longrunning/operations.proto`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import msgspec
+from collections.abc import Callable, Sequence
 
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import EMULATED
 from vtrain.emulator.vertex.endpoints import Endpoints
-from vtrain.emulator.vertex.stored_resources import StoredResources
+from vtrain.emulator.vertex.kept_methods import (
+    ARTIFACT_METHODS,
+    CONTEXT_METHODS,
+    DATASET_METHODS,
+    EXECUTION_METHODS,
+    STORE_METHODS,
+    TENSORBOARD_EXPERIMENT_METHODS,
+    TENSORBOARD_METHODS,
+    TENSORBOARD_RUN_METHODS,
+    TIME_SERIES_METHODS,
+)
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_call import (
+    EMPTY,
+    OPERATION,
+    WHOLE,
+    Document,
+    Handler,
+    Method,
+    VertexCall,
+    of_part,
+)
 from vtrain.messages.names import (
+    ARTIFACTS,
     BATCH_PREDICTION_JOBS,
+    CONTEXTS,
     CUSTOM_JOBS,
     DATASETS,
     ENDPOINTS,
+    EXECUTIONS,
     HYPERPARAMETER_TUNING_JOBS,
+    METADATA_STORES,
     MODELS,
     PERSISTENT_RESOURCES,
+    TENSORBOARD_EXPERIMENTS,
+    TENSORBOARD_RUNS,
     TENSORBOARDS,
+    TIME_SERIES,
     TRAINING_PIPELINES,
 )
 
 OPERATIONS = "operations"
-WHOLE = "*"
-"""The body is the request itself."""
-EMPTY, OPERATION = "Empty", "Operation"
-
-
-P = TypeVar("P")
-Handler = Callable[[TrainingService, VertexCall], Document]
-
-
-class Method(msgspec.Struct, frozen=True):
-    """One method of a service.
-
-    `path` is that of REST behind the collection: `*` for one resource of it, and an action behind a colon.
-    `body` is the field of the request that the body of REST holds, and `answer` the message of the answer.
-    `fields` are those of the request beside `body` and the name or the parent. `named` is the field of gRPC's
-    request with the resource's name.
-    """
-
-    rpc: str
-    verb: str
-    path: str
-    handler: Handler
-    answer: str
-    body: str = ""
-    fields: tuple[str, ...] = ()
-    named: str = "name"
-
-    @property
-    def of_one(self) -> bool:
-        """Whether it is about one resource, and not about a collection."""
-        return self.path.startswith("*")
-
-
 _PAGE = ("pageSize", "pageToken")
 _LIST = ("filter", *_PAGE, "readMask")
 _IN_ORDER = (*_LIST, "orderBy")
@@ -71,11 +61,6 @@ _UPLOAD = ("parentModel", "modelId", "model", "serviceAccount")
 _COPY = ("modelId", "parentModel", "sourceModel", "encryptionSpec", "customServiceAccount")
 _OPERATIONS = ("filter", *_PAGE, "returnPartialSuccess")
 _RUN = TrainingService
-
-
-def _part(choose: Callable[[TrainingService], P], handler: Callable[[P, VertexCall], Document]) -> Handler:
-    """A handler that is a method of a part of the service."""
-    return lambda service, call: handler(choose(service), call)
 
 
 def _job_methods(collection: str, handlers: tuple[Handler, ...]) -> tuple[Method, ...]:
@@ -93,7 +78,7 @@ def _job_methods(collection: str, handlers: tuple[Handler, ...]) -> tuple[Method
 
 _JOBS = (_RUN.create_job, _RUN.get_job, _RUN.list_jobs, _RUN.cancel_job, _RUN.delete_job)
 _BATCHES = tuple(
-    _part(lambda service: service.batch_predictions, handler)
+    of_part(lambda service: service.batch_predictions, handler)
     for handler in (
         BatchPredictions.create_job,
         BatchPredictions.get_job,
@@ -155,7 +140,7 @@ _MODEL_METHODS = (
 
 
 def _of_endpoints(handler: Callable[[Endpoints, VertexCall], Document]) -> Handler:
-    return _part(lambda service: service.endpoints, handler)
+    return of_part(lambda service: service.endpoints, handler)
 
 
 _ENDPOINT_METHODS = (
@@ -232,41 +217,6 @@ _PREDICTION_METHODS = (
 )
 
 
-def _kept_methods(
-    noun: str, part: Callable[[TrainingService], StoredResources[Any]], reads: tuple[str, ...], updated: str
-) -> tuple[Method, ...]:
-    """The methods of resources that are only kept: `reads` are fields of a get, `updated` is an answer."""
-    field = noun[0].lower() + noun[1:]
-    update = StoredResources.update_slowly if updated == OPERATION else StoredResources.update
-    return (
-        Method(f"Create{noun}", "POST", "", _part(part, StoredResources.create), OPERATION, field),
-        Method(f"Get{noun}", "GET", "*", _part(part, StoredResources.get), noun, fields=reads),
-        Method(
-            f"List{noun}s",
-            "GET",
-            "",
-            _part(part, StoredResources.list_page),
-            f"List{noun}sResponse",
-            fields=_IN_ORDER,
-        ),
-        Method(f"Update{noun}", "PATCH", "*", _part(part, update), updated, field, ("updateMask",)),
-        Method(f"Delete{noun}", "DELETE", "*", _part(part, StoredResources.delete), OPERATION),
-    )
-
-
-_TENSORBOARD_METHODS = _kept_methods("Tensorboard", lambda service: service.tensorboards, (), OPERATION)
-_DATASET_METHODS = (
-    *_kept_methods("Dataset", lambda service: service.datasets, ("readMask",), "Dataset"),
-    Method(
-        "ImportData",
-        "POST",
-        "*:import",
-        _part(lambda service: service.datasets, StoredResources.import_data),
-        OPERATION,
-        WHOLE,
-        ("importConfigs",),
-    ),
-)
 _OPERATION_METHODS = (
     Method("GetOperation", "GET", "*", _RUN.get_operation, OPERATION),
     Method("ListOperations", "GET", "", _RUN.list_operations, "ListOperationsResponse", fields=_OPERATIONS),
@@ -283,8 +233,15 @@ METHODS: dict[str, tuple[Method, ...]] = {
     MODELS: _MODEL_METHODS,
     BATCH_PREDICTION_JOBS: _job_methods(BATCH_PREDICTION_JOBS, _BATCHES),
     ENDPOINTS: _ENDPOINT_METHODS + _PREDICTION_METHODS,
-    TENSORBOARDS: _TENSORBOARD_METHODS,
-    DATASETS: _DATASET_METHODS,
+    TENSORBOARDS: TENSORBOARD_METHODS,
+    TENSORBOARD_EXPERIMENTS: TENSORBOARD_EXPERIMENT_METHODS,
+    TENSORBOARD_RUNS: TENSORBOARD_RUN_METHODS,
+    TIME_SERIES: TIME_SERIES_METHODS,
+    DATASETS: DATASET_METHODS,
+    METADATA_STORES: STORE_METHODS,
+    CONTEXTS: CONTEXT_METHODS,
+    EXECUTIONS: EXECUTION_METHODS,
+    ARTIFACTS: ARTIFACT_METHODS,
     OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
@@ -297,15 +254,32 @@ SERVICES = {
     "google.cloud.aiplatform.{version}.ModelService": _MODEL_METHODS,
     "google.cloud.aiplatform.{version}.EndpointService": _ENDPOINT_METHODS,
     "google.cloud.aiplatform.{version}.PredictionService": _PREDICTION_METHODS,
-    "google.cloud.aiplatform.{version}.TensorboardService": _TENSORBOARD_METHODS,
-    "google.cloud.aiplatform.{version}.DatasetService": _DATASET_METHODS,
+    "google.cloud.aiplatform.{version}.TensorboardService": TENSORBOARD_METHODS
+    + TENSORBOARD_EXPERIMENT_METHODS
+    + TENSORBOARD_RUN_METHODS
+    + TIME_SERIES_METHODS,
+    "google.cloud.aiplatform.{version}.DatasetService": DATASET_METHODS,
+    "google.cloud.aiplatform.{version}.MetadataService": STORE_METHODS
+    + CONTEXT_METHODS
+    + EXECUTION_METHODS
+    + ARTIFACT_METHODS,
     "google.longrunning.Operations": _OPERATION_METHODS,
 }
 """The services of gRPC, and the methods of each."""
 
 
-def find_method(verb: str, collection: str, *, of_one: bool, action: str) -> Method | None:
+def pattern_of(parts: Sequence[str]) -> str:
+    """The collection of a path below a location, with `*` for ids of parents: `metadataStores/*/contexts`.
+
+    Every resource has operations, which are one collection.
+    """
+    if parts and parts[-1] == OPERATIONS:
+        return OPERATIONS
+    return "/".join("*" if index % 2 else part for index, part in enumerate(parts))
+
+
+def find_method(verb: str, parts: Sequence[str], *, of_one: bool, action: str) -> Method | None:
     """The method of a request of REST; None where it is not emulated."""
     path = ("*" if of_one else "") + (f":{action}" if action else "")
-    methods = METHODS.get(collection, ())
+    methods = METHODS.get(pattern_of(parts), ())
     return next((method for method in methods if (method.verb, method.path) == (verb, path)), None)

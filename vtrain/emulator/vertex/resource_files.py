@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -16,7 +17,6 @@ from vtrain.emulator.running import FOLDER
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.errors import StorageError
 from vtrain.messages.codec import from_document, to_document
-from vtrain.messages.names import parse_name
 from vtrain.messages.structs import Resource
 from vtrain.privacy import make_private
 from vtrain.times import timestamp
@@ -24,18 +24,26 @@ from vtrain.times import timestamp
 EVERYWHERE = "-"
 """The location of a list of all regions."""
 REGION = re.compile(r"[a-z][a-z0-9-]{0,62}")
-_ID = re.compile(r"[a-z0-9-]{1,63}")
+ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,127}")
+MOST_RESOURCES = 10_000
+"""Resources of one collection below one parent, or in one region."""
+_NAME = re.compile(rf"projects/[^/]+/locations/({REGION.pattern})/([^\s]+)")
 
 R = TypeVar("R", bound=Resource)
 
 
 class ResourceFiles(Generic[R]):
-    """The resources of one collection. Several threads use it; one emulator serves a home."""
+    """The resources of one collection. Several threads use it; one emulator serves a home.
 
-    def __init__(self, home: Path, collection: str, message: type[R]) -> None:
-        self._folder = home / FOLDER / collection
+    Each is the file `COLLECTION/REGION.ID.json`; what is below it lies in the folder `COLLECTION/REGION.ID`.
+    """
+
+    def __init__(self, home: Path, collection: str, message: type[R], noun: str = "") -> None:
+        """`noun` is the name of the message in the API, where `message` has another one."""
+        self._root = home / FOLDER
+        self._collections = collection.split("/*/")
         self._message = message
-        self._noun = message.__name__
+        self._noun = noun or message.__name__
         self._lock = threading.RLock()
 
     def find(self, name: str) -> R:
@@ -50,9 +58,20 @@ class ResourceFiles(Generic[R]):
 
     def all(self, location: str = EVERYWHERE) -> list[R]:
         """The resources of a region, or of all, the newest first; a damaged file has none."""
-        found = []
+        if location != EVERYWHERE and not REGION.fullmatch(location):
+            return []
         where = "*" if location == EVERYWHERE else location
-        for file in self._folder.glob(f"{where}.*.json") if where == "*" or REGION.fullmatch(where) else ():
+        return self._read((self._root / self._collections[0]).glob(f"{where}.*.json"))
+
+    def below(self, parent: str) -> list[R]:
+        """The same of those below a parent. Raises VertexRefusal where there is no parent."""
+        file = self._file(f"{parent}/{self._collections[-1]}/0")
+        self._check_parent(file, parent)
+        return self._read(file.parent.glob("*.json"))
+
+    def _read(self, files: Iterable[Path]) -> list[R]:
+        found = []
+        for file in files:
             try:
                 found.append(from_document(self._message, msgspec.json.decode(file.read_bytes())))
             except (OSError, msgspec.MsgspecError, RecursionError):
@@ -60,11 +79,28 @@ class ResourceFiles(Generic[R]):
         return sorted(found, key=lambda one: getattr(one, "create_time", ""), reverse=True)
 
     def add(self, resource: Any) -> None:
-        """Keep a new resource. Raises VertexRefusal where its name is taken."""
+        """Keep a new resource. Raises VertexRefusal where its name is taken, or there are too many."""
+        file = self._file(resource.name)
         with self._lock:
-            if self._file(resource.name).exists():
+            self._check_parent(file, resource.name.rsplit("/", 2)[0])
+            if file.exists():
                 raise VertexRefusal("ALREADY_EXISTS", f"There is a resource {resource.name} already.")
+            siblings = "*.json" if len(self._collections) > 1 else f"{file.name.partition('.')[0]}.*.json"
+            if sum(1 for _ in file.parent.glob(siblings)) >= MOST_RESOURCES:
+                raise VertexRefusal(
+                    "RESOURCE_EXHAUSTED", f"There are {MOST_RESOURCES} {self._collections[-1]} already."
+                )
             self._write(resource)
+
+    def _check_parent(self, file: Path, parent: str) -> None:
+        """Raise VertexRefusal where a resource is to be below one that does not exist."""
+        above = file.parent.parent
+        if len(self._collections) > 1 and not above.with_name(f"{above.name}.json").exists():
+            raise VertexRefusal("NOT_FOUND", f"The resource {parent[:300]} does not exist.")
+
+    def folder(self, name: str) -> Path:
+        """The folder of what is below a resource, which goes with it."""
+        return self._file(name).with_suffix("")
 
     @contextmanager
     def changing(self, name: str) -> Iterator[R]:
@@ -80,23 +116,32 @@ class ResourceFiles(Generic[R]):
         return changed
 
     def remove(self, name: str) -> None:
-        """Forget a resource. Raises VertexRefusal where there is none."""
-        try:
-            self._file(name).unlink()
-        except FileNotFoundError:
-            raise self._not_found(name) from None
+        """Forget a resource, and what is below it. Raises VertexRefusal where there is none."""
+        file = self._file(name)
+        with self._lock:
+            try:
+                file.unlink()
+            except FileNotFoundError:
+                raise self._not_found(name) from None
+            shutil.rmtree(file.with_suffix(""), ignore_errors=True)
 
     def _file(self, name: str) -> Path:
         """The file of a resource. Raises VertexRefusal for a name that none has."""
-        full = parse_name(name)
-        if full is None or not REGION.fullmatch(full.location) or not _ID.fullmatch(full.id):
+        match = _NAME.fullmatch(name)
+        steps = match[2].split("/") if match else []
+        collections, ids = steps[::2], steps[1::2]
+        is_one = collections == self._collections and len(ids) == len(collections)
+        if match is None or not is_one or not all(map(ID.fullmatch, ids)):
             raise self._not_found(name)
-        return self._folder / f"{full.location}.{full.id}.json"
+        place = self._root / collections[0] / f"{match[1]}.{ids[0]}"
+        for below in zip(collections[1:], ids[1:], strict=True):
+            place = place.joinpath(*below)
+        return place.with_name(f"{place.name}.json")
 
     def _write(self, resource: Any) -> None:
         file = self._file(resource.name)
         try:
-            make_private(self._folder)
+            make_private(file.parent)
             publish_file(file, msgspec.json.encode(to_document(resource)))
         except OSError as error:
             raise StorageError(f"{file} cannot be written: {error.strerror}.") from error

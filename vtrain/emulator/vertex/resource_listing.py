@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from vtrain.emulator.vertex.documents import masked
-from vtrain.emulator.vertex.filters import Test, read_filter
+from vtrain.emulator.vertex.filters import Restriction, Test, read_filter
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import invalid
 from vtrain.messages.codec import camel_case
@@ -22,7 +22,7 @@ def list_page(call: VertexCall, pages: Pages) -> Document:
 
     Raises VertexRefusal for a filter, a size or a token that is invalid.
     """
-    passes, size, token = _asked(call)
+    passes, size, token = _asked(call, None)
     found: list[Document] = []
     while not found:  # a page without any would look like an end to some clients
         documents, token = pages(size, token)
@@ -32,26 +32,36 @@ def list_page(call: VertexCall, pages: Pages) -> Document:
     return _answer(call, found, token)
 
 
-def list_all(call: VertexCall, documents: Iterable[Document]) -> Document:
-    """The same of resources that are all at hand, in the order that the client wants."""
-    passes, size, token = _asked(call)
+def list_all(
+    call: VertexCall,
+    documents: Iterable[Document],
+    *,
+    listed: str = "",
+    test_of: Callable[[Restriction], Test] | None = None,
+) -> Document:
+    """The same of resources that are all at hand, in the order that the client wants.
+
+    `listed` is the field of the answer, where it is not the collection; `test_of` reads restrictions that
+    the filters of other resources do not have.
+    """
+    passes, size, token = _asked(call, test_of)
     start = int(token or 0)
     found = _in_order([one for one in documents if passes(one)], call.text("orderBy"))
     end = start + size
-    return _answer(call, found[start:end], str(end) if end < len(found) else "")
+    return _answer(call, found[start:end], str(end) if end < len(found) else "", listed)
 
 
-def _asked(call: VertexCall) -> tuple[Test, int, str]:
+def _asked(call: VertexCall, test_of: Callable[[Restriction], Test] | None) -> tuple[Test, int, str]:
     """The filter of a request, the size of its page, and the token."""
-    passes, token = read_filter(call.text("filter")), call.text("pageToken")
+    passes, token = read_filter(call.text("filter"), test_of), call.text("pageToken")
     if token and not (token.isascii() and token.isdecimal() and len(token) < 19):
         raise invalid(f"Invalid page token: {token[:100]!r}.")
     return passes, page_size(call.fields.get("pageSize"), PAGE), token
 
 
-def _answer(call: VertexCall, found: Iterable[Document], token: str) -> Document:
+def _answer(call: VertexCall, found: Iterable[Document], token: str, listed: str = "") -> Document:
     documents = [masked(one, call.text("readMask")) for one in found]
-    name = call.place.collection.rpartition("/")[2]
+    name = listed or call.place.collection.rpartition("/")[2]
     return {**({name: documents} if documents else {}), **({"nextPageToken": token} if token else {})}
 
 
@@ -62,8 +72,12 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
         if direction.strip() not in ("", "asc", "desc") or not name.replace("_", "").isalnum():
             raise invalid(f"Invalid order_by: {order[:300]!r}.")
         field = camel_case(name)
-        documents.sort(key=lambda one: str(one.get(field, "")), reverse=direction.strip() == "desc")
+        documents.sort(key=lambda one: _key(one.get(field, "")), reverse=direction.strip() == "desc")
     return documents
+
+
+def _key(value: Any) -> str:
+    return f"{value:020}" if type(value) is int else str(value)
 
 
 def page_size(value: Any, usual: int) -> int:

@@ -20,17 +20,19 @@ from vtrain.emulator.vertex.documents import (
     EMULATED,
     check_shape,
     in_camel_case,
+    listed_as,
     unknown_name,
     with_enum_numbers,
     with_project,
 )
 from vtrain.emulator.vertex.logging_api import list_entries
-from vtrain.emulator.vertex.methods import OPERATIONS, WHOLE, Method, find_method
+from vtrain.emulator.vertex.methods import find_method
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_call import WHOLE, Document, Method, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
 from vtrain.messages.codec import camel_case
+from vtrain.messages.metadata_resources import LineageSubgraph
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 
 _PART = r"([^/:?]{1,200})"
@@ -154,12 +156,14 @@ def client_answer(method: Method, answer: Document, project: str, *, numbers: bo
 
 
 def _with_numbers(method: Method, answer: Document) -> Document:
-    messages = {cls.__name__: (collection, cls) for collection, cls in EMULATED.items()}
+    messages: dict[str, type[msgspec.Struct]] = {cls.__name__: cls for cls in EMULATED.values()}
+    messages["LineageSubgraph"] = LineageSubgraph
     if method.answer in messages:
-        return with_enum_numbers(messages[method.answer][1], answer)
-    for collection, cls in messages.values():
-        if collection in answer and isinstance(answer[collection], list):
-            return {**answer, collection: [with_enum_numbers(cls, one) for one in answer[collection]]}
+        return with_enum_numbers(messages[method.answer], answer)
+    for cls in EMULATED.values():
+        listed = listed_as(cls)
+        if isinstance(answer.get(listed), list):
+            return {**answer, listed: [with_enum_numbers(cls, one) for one in answer[listed]]}
     return answer
 
 
@@ -171,7 +175,7 @@ def _read_query(raw: bytes) -> dict[str, str]:
         raise invalid("The query is not UTF-8, or has more than 100 parameters.") from None
     read: dict[str, str] = {}
     for name, value in pairs:
-        is_more = camel_case(name) == "readMask" and name in read
+        is_more = camel_case(name) in ("readMask", "timeSeries") and name in read
         read[name] = f"{read[name]},{value}" if is_more else value
     return read
 
@@ -186,8 +190,8 @@ def find_place(verb: str, path: str) -> tuple[Method, ResourceName]:
         raise VertexRefusal("NOT_FOUND", f"There is no method {verb} {path[:300]}.")
     of_one, action = len(parts) % 2 == 0, found[4] or ""
     resource_id = parts.pop() if of_one else ""
-    method = find_method(verb, parts[-1], of_one=of_one, action=action)
-    if method is None or (len(parts) > 1 and parts[-1] != OPERATIONS):
+    method = find_method(verb, parts, of_one=of_one, action=action)
+    if method is None:
         asked = f"{verb} {'/'.join(parts)}{':' if action else ''}{action}"
         raise VertexRefusal("UNIMPLEMENTED", f"The emulator does not emulate {asked}.")
     place = ResourceName(project=found[1], location=found[2], collection="/".join(parts), id=resource_id)

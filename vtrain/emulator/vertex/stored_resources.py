@@ -2,63 +2,119 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
-import msgspec
-
-from vtrain.emulator.vertex.documents import read_request, updated
+from vtrain.emulator.vertex.documents import listed_as, read_request, updated
+from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
 from vtrain.emulator.vertex.operations import Operations
-from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
+from vtrain.emulator.vertex.resource_files import ID, REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
 from vtrain.messages.batch_prediction_job import GcsSource
-from vtrain.messages.codec import fields, to_document
+from vtrain.messages.codec import camel_case, fields, from_document, to_document
 from vtrain.messages.kept_resources import Dataset
 from vtrain.messages.names import DATASETS, LOCAL_PROJECT
 from vtrain.messages.structs import Resource
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
+LARGEST = 1 << 20
+"""Bytes of a resource that is only kept, as JSON."""
+_FIXED = frozenset(["valueType", "pluginName", "source"])
+"""Fields that the API calls immutable."""
 R = TypeVar("R", bound=Resource)
 
 
 class StoredResources(Generic[R]):
-    """One collection of such resources. `noun` is the name of the message in the API."""
+    """One collection of such resources."""
 
     def __init__(
-        self, home: Path, collection: str, message: type[R], operations: Operations, noun: str
+        self,
+        home: Path,
+        collection: str,
+        message: type[Resource],
+        operations: Operations,
+        *,
+        kept: type[R] | None = None,
+        needs: tuple[str, ...] = ("displayName",),
+        is_unique: bool = False,
+        test_of: Callable[[Restriction], Test] = resource_test,
     ) -> None:
-        self.files = ResourceFiles(home, collection, message)
+        """`kept` is `message` with fields that the API does not have.
+
+        `needs` are the fields that have to be given. With `is_unique` no two below one parent have the same
+        display name.
+        `test_of` gives the tests of filters.
+        """
+        self._noun = message.__name__
+        self._field = snake_case(self._noun).removeprefix("_")
         self._message = message
+        self._kept = cast(type[R], kept or message)
+        self._needs = needs
+        self._is_unique = is_unique
+        self._test_of = test_of
         self._operations = operations
-        self._noun = noun
+        self.files = ResourceFiles[R](home, collection, self._kept, self._noun)
 
     def create(self, call: VertexCall) -> Document:
-        """Keep a new resource."""
+        """Keep a new resource. The answer is its operation."""
+        made = self.make(call)
+        return self._operation(call.of_one(made.name.rpartition("/")[2]), "Create", made)
+
+    def create_at_once(self, call: VertexCall) -> Document:
+        """The same, for messages whose creation is no operation."""
+        return self.shown(self.make(call))
+
+    def make(self, call: VertexCall) -> Any:
+        """A new resource, with the id of the request or a number."""
         if not REGION.fullmatch(call.location):
             raise invalid(f"{call.location[:100]!r} is not a region.")
-        wanted: Any = self._read(call)
-        if not wanted.display_name:
-            raise invalid(f"{snake_case(self._noun).removeprefix('_')}.display_name is required.")
-        named = call.of_one(random_job_id())
+        own_id = call.place.id or call.text(f"{camel_case(self._field)}Id")
+        if own_id and not ID.fullmatch(own_id):
+            raise invalid(f"{self._field}_id: {own_id[:200]!r} does not match {ID.pattern}.")
+        wanted = self._read(call)
+        given = to_document(wanted)
+        for name in self._needs:
+            if name not in given:
+                raise invalid(f"{self._field}.{snake_case(name)} is required.")
+        if self._is_unique and any(
+            one["displayName"] == wanted.display_name
+            for one in map(to_document, self.files.below(call.parent))
+        ):
+            raise invalid(f"{self._field}.display_name: {wanted.display_name[:200]!r} already exists.")
         now = timestamp()
-        made = msgspec.structs.replace(wanted, name=named.name, create_time=now, update_time=now)
+        name = call.of_one(own_id or random_job_id()).name
+        made = self.completed({**given, "name": name, "createTime": now, "updateTime": now})
         self.files.add(made)
-        return self._operation(named, "Create", made)
+        return made
+
+    def completed(self, document: Document) -> Any:
+        """A new resource with the fields that only the service writes."""
+        return from_document(self._kept, document)
+
+    def shown(self, resource: Any) -> Document:
+        """A resource as the API has it."""
+        known = fields(self._message)
+        return {name: value for name, value in to_document(resource).items() if name in known}
 
     def get(self, call: VertexCall) -> Document:
         """A resource."""
-        return to_document(self.files.find(call.name))
+        return self.shown(self.files.find(call.name))
 
     def list_page(self, call: VertexCall) -> Document:
-        """A page of the resources of a region, or of all."""
-        return list_all(call, map(to_document, self.files.all(call.location)))
+        """A page of the resources of a region, or of all, or below a parent."""
+        is_nested = "/" in call.place.collection
+        found = self.files.below(call.parent) if is_nested else self.files.all(call.location)
+        documents = map(self.shown, found)
+        return list_all(call, documents, listed=listed_as(self._message), test_of=self._test_of)
 
     def update(self, call: VertexCall) -> Document:
         """Change fields of a resource."""
-        return to_document(self._changed(call))
+        return self.shown(self._changed(call))
 
     def update_slowly(self, call: VertexCall) -> Document:
         """The same, for messages whose update is an operation."""
@@ -83,15 +139,24 @@ class StoredResources(Generic[R]):
 
     def _changed(self, call: VertexCall) -> R:
         wanted = self._read(call)
-        changeable = fields(self._message).keys() - self._message.output_fields
         with self.files.changing(call.name) as found:
-            return self.files.change(updated(found, wanted, call.text("updateMask"), changeable))
+            mask = call.text("updateMask")
+            return self.files.change(
+                updated(found, wanted, mask, self.changeable, needs_name="displayName" in self._needs)
+            )
 
-    def _read(self, call: VertexCall) -> R:
-        return read_request(self._message, call.body, snake_case(self._noun).removeprefix("_"))
+    @property
+    def changeable(self) -> frozenset[str]:
+        """The fields that an update changes."""
+        return frozenset(fields(self._message).keys() - self._message.output_fields - _FIXED)
 
-    def _operation(self, call: VertexCall, verb: str, resource: Any) -> Document:
-        answer = {"@type": call.type_url(self._noun), **to_document(resource)}
+    def _read(self, call: VertexCall) -> Any:
+        if len(json.dumps(call.body)) > LARGEST:
+            raise invalid(f"{self._field}: the resource has more than {LARGEST} bytes.")
+        return read_request(self._message, call.body, self._field)
+
+    def _operation(self, call: VertexCall, verb: str, resource: R) -> Document:
+        answer = {"@type": call.type_url(self._noun), **self.shown(resource)}
         return self._operations.add(call, answer, f"{verb}{self._noun}OperationMetadata")
 
 

@@ -20,17 +20,19 @@ from vtrain.emulator.clients import Calls
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
 from vtrain.emulator.vertex.documents import read_body, read_request, with_project
 from vtrain.emulator.vertex.endpoints import Endpoints
+from vtrain.emulator.vertex.ml_metadata import MlMetadata
 from vtrain.emulator.vertex.model_servers import ModelServers
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import LONGEST_WAIT, Operations
 from vtrain.emulator.vertex.resource_files import EVERYWHERE, REGION
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
 from vtrain.emulator.vertex.stored_resources import StoredResources, data_of
+from vtrain.emulator.vertex.tensorboards import Tensorboards
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.codec import to_document
-from vtrain.messages.kept_resources import Dataset, Tensorboard
+from vtrain.messages.kept_resources import Dataset
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.messages.names import (
@@ -39,7 +41,6 @@ from vtrain.messages.names import (
     DEFAULT_REGION,
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
-    TENSORBOARDS,
     TRIAL_LABEL,
     parse_name,
 )
@@ -86,8 +87,9 @@ class TrainingService:
         self._operations = Operations()
         self.servers = ModelServers(home, backend, tell)
         self.endpoints = Endpoints(home, self._operations, self.servers, self._model_of)
-        self.tensorboards = StoredResources(home, TENSORBOARDS, Tensorboard, self._operations, "Tensorboard")
-        self.datasets = StoredResources(home, DATASETS, Dataset, self._operations, "Dataset")
+        self.tensorboards = Tensorboards(home, self._operations)
+        self.datasets = StoredResources[Dataset](home, DATASETS, Dataset, self._operations)
+        self.metadata = MlMetadata(home, self._operations)
         self.batch_predictions = BatchPredictions(home, self._operations, self.servers, self._model_of)
 
     # jobs of all kinds

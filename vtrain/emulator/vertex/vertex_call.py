@@ -1,9 +1,9 @@
-"""A request of the API, as REST and gRPC both bring it."""
+"""A request of the API, as REST and gRPC both bring it, and the method that answers it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -11,6 +11,10 @@ from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 
 Document = dict[str, Any]
+WHOLE = "*"
+"""The body is the request itself."""
+EMPTY, OPERATION = "Empty", "Operation"
+P = TypeVar("P")
 
 
 class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +33,11 @@ class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the resource on this machine."""
         return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
+
+    @property
+    def parent(self) -> str:
+        """The name of the resource that it is below, on this machine."""
+        return self.name.rsplit("/", 2)[0]
 
     def of_one(self, resource_id: str) -> VertexCall:
         """The same request about one resource of its collection."""
@@ -54,3 +63,54 @@ class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
         if not isinstance(value, str):
             raise invalid(f"Invalid value at '{snake_case(field)}' (TYPE_STRING), {str(value)[:300]}")
         return value
+
+    def flag(self, field: str) -> bool:
+        """A field that is true or false, which a query spells. Raises VertexRefusal for another value."""
+        value = self.fields.get(field, False)
+        if value not in (True, False, "true", "false"):
+            raise invalid(f"Invalid value at '{snake_case(field)}' (TYPE_BOOL), {str(value)[:300]}")
+        return value in (True, "true")
+
+    def names(self, field: str) -> list[str]:
+        """A field with names of resources on this machine; a query joins them by commas.
+
+        Raises VertexRefusal for a value of another type.
+        """
+        value = self.fields.get(field) or []
+        found = value.split(",") if isinstance(value, str) else value
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            raise invalid(f"{snake_case(field)}: expected a list of names.")
+        return found
+
+
+Handler = Callable[[Any, VertexCall], Document]
+"""A function of the service that answers one method."""
+
+
+class Method(msgspec.Struct, frozen=True):
+    """One method of a service.
+
+    `path` is that of REST behind the collection: `*` for one resource of it, and an action behind a colon.
+    `body` is the field of the request that the body of REST holds, and `answer` the message of the answer.
+    `fields` are those of the request beside `body` and the name or the parent. `named` is the field of gRPC's
+    request with the resource's name.
+    """
+
+    rpc: str
+    verb: str
+    path: str
+    handler: Handler
+    answer: str
+    body: str = ""
+    fields: tuple[str, ...] = ()
+    named: str = "name"
+
+    @property
+    def of_one(self) -> bool:
+        """Whether it is about one resource, and not about a collection."""
+        return self.path.startswith("*")
+
+
+def of_part(choose: Callable[[Any], P], handler: Callable[[P, VertexCall], Document]) -> Handler:
+    """A handler that is a method of a part of the service."""
+    return lambda service, call: handler(choose(service), call)

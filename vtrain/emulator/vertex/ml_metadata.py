@@ -1,0 +1,324 @@
+"""Vertex ML Metadata: the stores of experiments, with their contexts, executions and artifacts.
+
+Sources of the rules: `metadata_service.proto` and its messages in `google/cloud/aiplatform/v1`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from vtrain.emulator.vertex.documents import read_request, updated, with_project
+from vtrain.emulator.vertex.filters import (
+    CALL,
+    COMPARISONS,
+    Restriction,
+    Test,
+    has,
+    read_filter,
+    resource_test,
+    wrong_filter,
+)
+from vtrain.emulator.vertex.operations import Operations
+from vtrain.emulator.vertex.stored_resources import StoredResources
+from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
+from vtrain.messages.codec import to_document
+from vtrain.messages.metadata_resources import Artifact, Context, Event, Execution, MetadataStore
+from vtrain.messages.names import ARTIFACTS, CONTEXTS, EXECUTIONS, LOCAL_PROJECT, METADATA_STORES
+from vtrain.messages.structs import Resource
+from vtrain.times import timestamp
+
+LARGEST_METADATA = 200_000
+"""Bytes of `metadata`: the 200KB of `context.proto`."""
+MOST_PARENTS = 10
+"""`Context.parent_contexts`."""
+MOST_LINKS = 10_000
+"""Artifacts and executions of one context, and events of one execution."""
+LARGEST_GRAPH = 1000
+"""Artifacts, executions or events of an answer (`QueryContextLineageSubgraphRequest`)."""
+LONGEST_NAME = 128
+"""Characters of a display name."""
+_FIELDS = frozenset("name display_name uri state schema_title create_time update_time".split())
+"""The fields that filters name (`ListArtifactsRequest.filter`)."""
+
+N = TypeVar("N", bound=Resource)
+
+
+class LinkedContext(Context, frozen=True):
+    """A context with the names of its artifacts and executions."""
+
+    members: tuple[str, ...] = ()
+
+
+class LinkedExecution(Execution, frozen=True):
+    """An execution with what it has read and written."""
+
+    events: tuple[Event, ...] = ()
+
+
+class Nodes(StoredResources[N]):
+    """Contexts, executions or artifacts. Each change gives one a new etag."""
+
+    def completed(self, document: Document) -> Any:
+        """A new one, with its first etag."""
+        _check(document)
+        return super().completed({"metadata": {}, **document, "etag": _next_etag("")})
+
+    def update(self, call: VertexCall) -> Document:
+        """Change fields, without a mask all that are given; with `allow_missing` one may be made."""
+        wanted = self._read(call)
+        _check(to_document(wanted))
+        given = to_document(wanted).keys() & self.changeable
+        mask = call.text("updateMask") or ",".join(sorted(given - {"etag"}))
+        try:
+            with self.files.changing(call.name) as found:
+                etag = getattr(found, "etag", "")
+                if wanted.etag not in ("", etag):
+                    raise VertexRefusal(
+                        "ABORTED",
+                        f"Specified {self._noun} `etag`: `{wanted.etag[:100]}` does not match server "
+                        f"`etag`: `{etag}`",
+                    )
+                changed = updated(found, wanted, mask, self.changeable, needs_name=False) if mask else found
+                return self.shown(self.files.change(changed, etag=_next_etag(etag)))
+        except VertexRefusal as refusal:
+            if refusal.status != "NOT_FOUND" or not call.flag("allowMissing"):
+                raise
+        return self.create_at_once(call)
+
+
+class MlMetadata:
+    """The metadata stores of one home. Several threads use it."""
+
+    def __init__(self, home: Path, operations: Operations) -> None:
+        self.stores = StoredResources[MetadataStore](
+            home, METADATA_STORES, MetadataStore, operations, needs=()
+        )
+        rest: dict[str, Any] = {"operations": operations, "needs": (), "test_of": self._test}
+        self.contexts = Nodes[LinkedContext](home, CONTEXTS, Context, kept=LinkedContext, **rest)
+        self.executions = Nodes[LinkedExecution](home, EXECUTIONS, Execution, kept=LinkedExecution, **rest)
+        self.artifacts = Nodes[Artifact](home, ARTIFACTS, Artifact, **rest)
+
+    def delete_context(self, call: VertexCall) -> Document:
+        """Forget a context; what belonged to it stays."""
+        return self._delete(self.contexts, call)
+
+    def delete_execution(self, call: VertexCall) -> Document:
+        """Forget an execution with its events."""
+        return self._delete(self.executions, call)
+
+    def delete_artifact(self, call: VertexCall) -> Document:
+        """Forget an artifact, and what was done with it."""
+        return self._delete(self.artifacts, call)
+
+    def _delete(self, nodes: Nodes[Any], call: VertexCall) -> Document:
+        if call.text("etag") not in ("", nodes.files.find(call.name).etag):
+            raise VertexRefusal("FAILED_PRECONDITION", f"The etag does not match that of {call.name}.")
+        for context in self.contexts.files.below(call.parent):
+            if call.name in (*context.members, *context.parent_contexts):
+                self._link(context.name, remove=call.name)
+        for execution in self.executions.files.below(call.parent):
+            if any(event.artifact == call.name for event in execution.events):
+                with self.executions.files.changing(execution.name) as found:
+                    left = tuple(event for event in found.events if event.artifact != call.name)
+                    self.executions.files.change(found, events=left)
+        return nodes.delete(call)
+
+    # contexts
+
+    def add_members(self, call: VertexCall) -> Document:
+        """Put artifacts and executions into a context."""
+        artifacts, executions = _names(call, "artifacts"), _names(call, "executions")
+        for nodes, names in ((self.artifacts, artifacts), (self.executions, executions)):
+            for name in names:
+                nodes.files.find(name)
+        self._link(call.name, members=(*artifacts, *executions))
+        return {}
+
+    def add_children(self, call: VertexCall) -> Document:
+        """Make a context the parent of others."""
+        above, left = {call.name}, [call.name]
+        while left:
+            further = {*self.contexts.files.find(left.pop()).parent_contexts} - above
+            above |= further
+            left.extend(further)
+        for name in _names(call, "childContexts"):
+            if name in above:
+                raise invalid(f"{name[:300]} cannot be below {call.name}: it is the same, or above it.")
+            self._link(name, parents=(call.name,))
+        return {}
+
+    def remove_children(self, call: VertexCall) -> Document:
+        """The opposite."""
+        self.contexts.files.find(call.name)
+        for name in _names(call, "childContexts"):
+            self._link(name, remove=call.name)
+        return {}
+
+    def _link(
+        self, name: str, *, members: tuple[str, ...] = (), parents: tuple[str, ...] = (), remove: str = ""
+    ) -> None:
+        """Give a context more members and parents, and take one away. Raises VertexRefusal."""
+        with self.contexts.files.changing(name) as found:
+            above = [one for one in dict.fromkeys((*found.parent_contexts, *parents)) if one != remove]
+            within = [one for one in dict.fromkeys((*found.members, *members)) if one != remove]
+            _check_count(above, MOST_PARENTS, f"parents of {name}")
+            _check_count(within, MOST_LINKS, f"artifacts and executions in {name}")
+            self.contexts.files.change(found, parent_contexts=tuple(above), members=tuple(within))
+
+    # lineage
+
+    def add_events(self, call: VertexCall) -> Document:
+        """Keep what an execution has read and written."""
+        given = call.fields.get("events") or []
+        if not isinstance(given, list):
+            raise invalid("events: expected a list of messages.")
+        events = []
+        for index, document in enumerate(given):
+            event = read_request(Event, document, f"events[{index}]")
+            self.artifacts.files.find(event.artifact)
+            if not event.type:
+                raise invalid(f"events[{index}].type is required.")
+            events.append(msgspec.structs.replace(event, execution=call.name, event_time=timestamp()))
+        with self.executions.files.changing(call.name) as found:
+            _check_count([*found.events, *events], MOST_LINKS, f"events of {call.name}")
+            self.executions.files.change(found, events=(*found.events, *events))
+        return {}
+
+    def query_inputs_and_outputs(self, call: VertexCall) -> Document:
+        """An execution with its events and their artifacts."""
+        found = self.executions.files.find(call.name)
+        return self._graph({event.artifact for event in found.events}, [found], found.events)
+
+    def query_context(self, call: VertexCall) -> Document:
+        """The artifacts and executions of a context, and the events between them."""
+        members = self.contexts.files.find(call.name).members
+        executions = [self.executions.files.find(name) for name in members if "/executions/" in name]
+        artifacts = {name for name in members if "/artifacts/" in name}
+        events = (event for one in executions for event in one.events if event.artifact in artifacts)
+        return self._graph(artifacts, executions, events)
+
+    def query_artifact(self, call: VertexCall) -> Document:
+        """What an artifact was made of, and what was made of it, so many steps away."""
+        hops = call.fields.get("maxHops", 2 * LARGEST_GRAPH)
+        if not re.fullmatch("[0-9]{1,9}", str(hops)):
+            raise invalid(f"max_hops: {str(hops)[:100]!r} is no number from 0 on.")
+        self.artifacts.files.find(call.name)
+        passes = read_filter(call.text("filter"), self._test)
+        wanted = {one.name for one in self.artifacts.files.below(call.parent) if passes(to_document(one))}
+        executions = {one.name: one for one in self.executions.files.below(call.parent)}
+        links: dict[str, set[str]] = {}
+        for name, execution in executions.items():
+            links[name] = {event.artifact for event in execution.events} & wanted
+            for artifact in links[name]:
+                links.setdefault(artifact, set()).add(name)
+        if call.name not in wanted:  # it is part of the answer all the same
+            wanted, links = {call.name}, {}
+        nodes, edge, steps = {call.name}, {call.name}, int(hops)
+        while edge and steps > 0:
+            edge = {further for name in edge for further in links.get(name, ())} - nodes
+            nodes |= edge
+            steps -= 1
+        within = [execution for name, execution in executions.items() if name in nodes]
+        events = (event for one in within for event in one.events if event.artifact in nodes)
+        return self._graph(nodes & wanted, within, events)
+
+    def _graph(
+        self, artifacts: Set[str], executions: Sequence[LinkedExecution], events: Iterable[Event]
+    ) -> Document:
+        found = [*islice(events, LARGEST_GRAPH + 1)]
+        if max(len(artifacts), len(executions), len(found)) > LARGEST_GRAPH:
+            raise VertexRefusal(
+                "FAILED_PRECONDITION",
+                f"The subgraph has more than {LARGEST_GRAPH} artifacts, executions or events.",
+            )
+        return {
+            "artifacts": [
+                self.artifacts.shown(self.artifacts.files.find(name)) for name in sorted(artifacts)
+            ],
+            "executions": [self.executions.shown(one) for one in executions],
+            "events": [to_document(event) for event in found],
+        }
+
+    # filters
+
+    def _test(self, restriction: Restriction) -> Test:
+        """The test of a context, an execution or an artifact by one restriction of a filter."""
+        field, wanted = restriction.field, str(with_project(restriction.value, LOCAL_PROJECT))
+        if field == CALL:
+            members = frozenset(self.contexts.files.find(wanted).members)
+            return lambda document: document["name"] in members
+        if field in ("parent_contexts", "child_contexts") and restriction.comparison == ":":
+            names = [str(with_project(name, LOCAL_PROJECT)) for name in restriction.value.split(",")]
+            if field == "parent_contexts":
+                return lambda document: set(names) <= set(document.get("parentContexts", ()))
+            parents = [set(self.contexts.files.find(name).parent_contexts) for name in names]
+            return lambda document: all(document["name"] in each for each in parents)
+        if field.startswith("metadata."):
+            return _metadata_test(restriction)
+        return resource_test(msgspec.structs.replace(restriction, value=wanted), _FIELDS)
+
+
+def _metadata_test(restriction: Restriction) -> Test:
+    """The test of a value in `metadata`: `metadata.KEY.number_value > 0.5`."""
+    path, _, kind = restriction.field.rpartition(".")
+    key, comparison = path.partition(".")[2], restriction.comparison
+    wanted: Any = _VALUES[kind](restriction.value) if kind in _VALUES else None
+    if wanted is None or not key or (comparison == ":" and kind != "string_value"):
+        raise wrong_filter(f"{restriction.field}{comparison}{restriction.value}")
+
+    def test(document: Mapping[str, Any]) -> bool:
+        value: Any = (document.get("metadata") or {}).get(key)
+        if type(value) is int:
+            value = float(value)
+        if type(value) is not type(wanted):
+            return False
+        return has(value, wanted) if comparison == ":" else COMPARISONS[comparison](value, wanted)
+
+    return test
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+_VALUES: dict[str, Callable[[str], Any]] = {
+    "number_value": _number,
+    "string_value": str,
+    "bool_value": {"true": True, "false": False}.get,
+}
+"""How filters name the kinds of values in `metadata`, and what reads each."""
+
+
+def _check(document: Document) -> None:
+    """Raise VertexRefusal for metadata or a name that are too long."""
+    if len(json.dumps(document.get("metadata"))) > LARGEST_METADATA:
+        raise invalid("metadata: The size of this field should not exceed 200KB.")
+    if len(document.get("displayName", "")) > LONGEST_NAME:
+        raise invalid(f"display_name: it has more than {LONGEST_NAME} characters.")
+
+
+def _check_count(links: Sequence[Any], most: int, of: str) -> None:
+    if len(links) > most:
+        raise VertexRefusal("RESOURCE_EXHAUSTED", f"There would be more than {most} {of}.")
+
+
+def _names(call: VertexCall, field: str) -> tuple[str, ...]:
+    """The names in a field of a request, on this machine, each once."""
+    return tuple(dict.fromkeys(with_project(call.names(field), LOCAL_PROJECT)))
+
+
+def _next_etag(etag: str) -> str:
+    """A number that is larger than the last one: the library compares the texts of both."""
+    return str(max(time.time_ns() // 1_000_000, int(etag or 0) + 1))
