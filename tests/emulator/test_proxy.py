@@ -475,6 +475,8 @@ def test_other_hosts_are_reached_by_the_proxy_of_the_user(outer: OuterProxy) -> 
             gc.collect()  # nobody else holds the connection
             assert b"".join(iter(lambda: client.recv(100), b"")) == b"question"
         assert running.answer(connect_head("refused.example:443")).startswith(b"HTTP/1.1 502 ")
+        for own in ("localhost:22", "127.1:22", "[::1]:22", "169.254.169.254:80"):
+            assert running.answer(connect_head(own)).startswith(b"HTTP/1.1 403 ")
     login = base64.b64encode(b"us@er:pass")
     assert outer.heads[0].startswith(b"CONNECT example.com:8443 HTTP/1.1\r\n") and login in outer.heads[0]
 
