@@ -26,6 +26,8 @@ from vtrain.emulator.storage.storage_app import make_app
 from vtrain.https_proxy import direct_hosts, outer_proxy
 from vtrain.retry import wait_until
 
+# Python 3.10 warns where a client resets TLS.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
 STORAGE, VERTEX = "storage.googleapis.com", "us-central1-aiplatform.googleapis.com"
 DESCRIPTORS = Path("/proc/self/fd")
 BASIC = "Proxy-Authorization: Basic "

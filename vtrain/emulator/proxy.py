@@ -76,15 +76,17 @@ class Proxy:
         target: str,
         logins: list[str],
         make_http: Callable[[], asyncio.Protocol],
-    ) -> None:
+    ) -> asyncio.Task[None]:
         """Take over a client that has asked for a connection to `HOST:PORT`, with these proxy logins.
 
-        `make_http` makes the protocol that serves HTTP to it.
+        `make_http` makes the protocol that serves HTTP to it. The task ends with its connection, or once that
+        protocol has it.
         """
         transport.pause_reading()
         task = asyncio.get_running_loop().create_task(self._serve(transport, target, logins, make_http))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _serve(
         self,
