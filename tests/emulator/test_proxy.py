@@ -26,6 +26,8 @@ from vtrain.emulator.storage.storage_app import make_app
 from vtrain.https_proxy import direct_hosts, outer_proxy
 from vtrain.retry import wait_until
 
+# Python 3.10 warns where a client resets TLS.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
 STORAGE, VERTEX = "storage.googleapis.com", "us-central1-aiplatform.googleapis.com"
 DESCRIPTORS = Path("/proc/self/fd")
 BASIC = "Proxy-Authorization: Basic "
@@ -475,6 +477,8 @@ def test_other_hosts_are_reached_by_the_proxy_of_the_user(outer: OuterProxy) -> 
             gc.collect()  # nobody else holds the connection
             assert b"".join(iter(lambda: client.recv(100), b"")) == b"question"
         assert running.answer(connect_head("refused.example:443")).startswith(b"HTTP/1.1 502 ")
+        for own in ("localhost:22", "127.1:22", "[::1]:22", "169.254.169.254:80"):
+            assert running.answer(connect_head(own)).startswith(b"HTTP/1.1 403 ")
     login = base64.b64encode(b"us@er:pass")
     assert outer.heads[0].startswith(b"CONNECT example.com:8443 HTTP/1.1\r\n") and login in outer.heads[0]
 

@@ -124,6 +124,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **keywords)
         self._proxy = proxy
         self._is_led = is_led
+        self._taken: asyncio.Task[None] | None = None
         if is_led:
             self.parser.set_dangerous_leniencies(lenient_chunked_length=True)
 
@@ -165,10 +166,17 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.parser.get_method() != b"CONNECT" or self._proxy is None or self.cycle is not None:
             super().on_headers_complete()
             return
-        self.connections.discard(self)
         logins = [text.decode("latin-1") for name, text in self.headers if name == b"proxy-authorization"]
         make_http = partial(type(self), self.config, self.server_state, self.app_state, is_led=True)
-        self._proxy.accept(self.transport, self.url.decode("latin-1"), logins, make_http)
+        self._taken = self._proxy.accept(self.transport, self.url.decode("latin-1"), logins, make_http)
+        self._taken.add_done_callback(lambda _: self.connections.discard(self))
+
+    def shutdown(self) -> None:
+        """End the connection, as soon as what it was asked is answered; one that the proxy has, at once."""
+        if self._taken is None:
+            super().shutdown()
+        else:
+            self._taken.cancel()
 
     def on_message_complete(self) -> None:
         """End the body of a request, which a CONNECT does not have."""

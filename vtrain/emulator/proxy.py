@@ -41,6 +41,7 @@ _BLOCK = 64 * 1024
 _CONFIRMED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _REFUSED = re.compile(r"(?:.+\.)?googleapis\.com|accounts\.google\.com")
 """Other hosts of Google's, which are refused without a look at the call."""
+_OWN = "403 The emulator's proxy does not lead to {} on this machine"
 _CONNECTION_ERRORS = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError)
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -75,15 +76,17 @@ class Proxy:
         target: str,
         logins: list[str],
         make_http: Callable[[], asyncio.Protocol],
-    ) -> None:
+    ) -> asyncio.Task[None]:
         """Take over a client that has asked for a connection to `HOST:PORT`, with these proxy logins.
 
-        `make_http` makes the protocol that serves HTTP to it.
+        `make_http` makes the protocol that serves HTTP to it. The task ends with its connection, or once that
+        protocol has it.
         """
         transport.pause_reading()
         task = asyncio.get_running_loop().create_task(self._serve(transport, target, logins, make_http))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _serve(
         self,
@@ -141,25 +144,38 @@ class Proxy:
             await _join(tls, far)
 
     async def _tunnel(self, transport: asyncio.Transport, target: str, host: str, port: int) -> None:
-        far = await asyncio.wait_for(self._open(target, host, port), CONNECT_SECONDS)
+        """Connect a client to a host that is not Google's. Raises ProxyRefusal where that is not to be."""
+        try:
+            far = await asyncio.wait_for(self._open(target, host, port), CONNECT_SECONDS)
+        except (*_CONNECTION_ERRORS, UnicodeError) as error:
+            raise ProxyRefusal(f"502 {target} cannot be reached") from error
+        ends = [far[1].get_extra_info(name)[0] for name in ("sockname", "peername")]
+        # A container reaches this machine by itself, as far as the firewall lets it.
+        if ends[0] == ends[1] and not self._outer and not _is_local(transport.get_extra_info("sockname")[0]):
+            far[1].transport.abort()
+            raise ProxyRefusal(_OWN.format(target))
         transport.write(_CONFIRMED)
         await _join(transport, far)
 
     async def _open(self, target: str, host: str, port: int) -> _Streams:
-        """A connection to a host that is not Google's. Raises ProxyRefusal where there is none."""
+        """A connection to a host, by the user's own proxy if there is one, which then looks up names."""
+        look_up = asyncio.get_running_loop().getaddrinfo
+        flags = socket.AI_NUMERICHOST if self._outer else 0
         try:
-            if self._outer:
-                return await _through(self._outer, target)
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (*_CONNECTION_ERRORS, UnicodeError) as error:
-            raise ProxyRefusal(f"502 {target} cannot be reached") from error
+            found = await look_up(host, port, type=socket.SOCK_STREAM, flags=flags)
+        except socket.gaierror:
+            if not self._outer:
+                raise
+            found = []
         addresses = [str(address[0]) for *_, address in found]
-        if any(map(_is_local, addresses)):
-            raise ProxyRefusal(f"403 The emulator's proxy does not lead to {target} on this machine")
+        if host == "localhost" or any(map(_is_local, addresses)):
+            raise ProxyRefusal(_OWN.format(target))
+        if self._outer:
+            return await _through(self._outer, target)
         for address in addresses:
             with suppress(OSError):
                 return await asyncio.open_connection(address, port)
-        raise ProxyRefusal(f"502 {target} cannot be reached")
+        raise ConnectionError("No address answers.")
 
 
 class _Undecided(asyncio.Protocol):
