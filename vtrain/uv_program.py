@@ -260,7 +260,7 @@ def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
     for path in files:
         try:
             settings = load_toml(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue  # uv itself names a fault in its files
         yield settings
         if isinstance(settings.get("pip"), dict):

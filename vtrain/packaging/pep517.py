@@ -335,7 +335,7 @@ def check_install(packages: Sequence[Path], warn: Callable[[str], None]) -> None
                     lambda builder: builder.build("wheel", work / "wheel"),
                     "wheel",
                 )
-                read_given(requires_dist(wheel) or (), folder, f"the metadata of {package.name}")
+                read_given(requires_dist(wheel) or (), f"the metadata of {package.name}")
         except BuildRequirementsError as error:
             reason = " ".join(error.message.split())
             warn(f"It was not checked that {package.name} can be installed. {reason}")

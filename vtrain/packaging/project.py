@@ -63,6 +63,11 @@ class ProjectFile(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     build_system: _BuildSystem | None = None
     tool: dict[str, Any] = {}
 
+    @property
+    def table(self) -> _ProjectTable:
+        """`[project]`, empty where the file has none."""
+        return self.project or _ProjectTable()
+
 
 _POETRY = _BuildSystem(requires=("poetry-core",), build_backend="poetry.core.masonry.api")
 
@@ -77,7 +82,7 @@ def read_project(folder: Path) -> Project | None:
     is_poetry = "dependencies" in table_of(pyproject.tool, "poetry")  # its applications need no build system
     if not (pyproject.project or pyproject.build_system or has_setup(folder) or is_poetry):
         return None
-    table = pyproject.project or _ProjectTable()
+    table = pyproject.table
     system = pyproject.build_system or (_POETRY if is_poetry else _BuildSystem())
     return Project(
         name=table.name or _setup_cfg(folder).get("metadata", "name", fallback=""),
@@ -156,7 +161,7 @@ def has_setup(folder: Path) -> bool:
 
 
 def _dependencies(folder: Path, pyproject: ProjectFile, backend: str) -> tuple[str, ...] | None:
-    table = pyproject.project or _ProjectTable()
+    table = pyproject.table
     if table.dependencies is not None:
         return table.dependencies
     poetry = table_of(pyproject.tool, "poetry")
