@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
 DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
+_SCM_TOOLS = ("setuptools-scm", "setuptools_scm", "hatch-vcs", "pdm-backend", "pbr", "versioningit")
+"""Tools that read the version from version control, which a copy of the files does not have."""
+_SCM_VARIABLES = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "PBR_VERSION")
 _INLINE_START, _INLINE_END = "# /// script", "# ///"
 
 
@@ -302,10 +305,3 @@ def version_variables(project: Project) -> tuple[str, ...]:
     """Variables that give a version to build tools which ask version control for it; () for others."""
     requires = " ".join(project.build_requires)
     return _SCM_VARIABLES if any(tool in requires for tool in _SCM_TOOLS) else ()
-
-
-# Tools that read the version from version control, which a copy of the files does not have.
-_SCM_TOOLS = ("setuptools-scm", "setuptools_scm", "hatch-vcs", "pdm-backend", "pbr", "versioningit")
-
-
-_SCM_VARIABLES = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "PBR_VERSION")

@@ -221,8 +221,12 @@ class _Finder:
                 self.archives.append(found)
             else:
                 self._add(name, found, place, extras)
-        elif isinstance(entry.get("index"), str):
-            self._check_index(place, name, entry["index"], workspace)
+        elif isinstance(index := entry.get("index"), str):
+            tables = (table_of(workspace.file.tool, "uv"), workspace.settings[1])
+            named = (each for table in tables for each in tables_in(table.get("index")))
+            url = next((str(each.get("url")) for each in named if each.get("name") == index), "")
+            if not self._knows(url):
+                self._refuse_index(f"{place} takes {name} from the index {index}", url)
         else:
             key = next((key for key in ("git", "url", "path") if key in entry), "another place")
             self._refuse(place, name, f"{key} = {_LOGIN.sub('', str(entry.get(key, '')))!r}")
@@ -254,13 +258,6 @@ class _Finder:
         ]
         self.visit(folder, _Requirements(lines, is_complete=own is not None), frozenset(extras))
         self.projects[name] = folder
-
-    def _check_index(self, place: str, name: str, index: str, workspace: _Workspace) -> None:
-        tables = (table_of(workspace.file.tool, "uv"), workspace.settings[1])
-        named = (each for table in tables for each in tables_in(table.get("index")))
-        url = next((str(each.get("url")) for each in named if each.get("name") == index), "")
-        if not self._knows(url):
-            self._refuse_index(f"{place} takes {name} from the index {index}", url)
 
     def _check_indexes(self, workspace: _Workspace) -> None:
         """Refuse indexes that may have any of the dependencies."""
