@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vtrain.messages.names import LOCAL_PROJECT
-from vtrain.messages.structs import Resource
+
+if TYPE_CHECKING:
+    from vtrain.messages.structs import Resource
 
 MASK = "***"
 SHORTEST_SOUGHT = 6

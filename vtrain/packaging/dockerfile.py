@@ -195,12 +195,12 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
         """
         tools: tuple[str, ...] = ()
         own: tuple[str, ...] = ()
-        project, folder, names = trainer.project, trainer.source.folder, trainer.beside
+        project, names = trainer.project, trainer.beside
         if project is not None:
-            own = read_given(project.dependencies or (), folder, "the project's dependencies").pip_lines
+            own = read_given(project.dependencies or (), "the project's dependencies").pip_lines
             if project.is_package and project.backend in _PLAIN_BACKENDS:
                 wheel = ("wheel",) if project.backend.startswith("setuptools.") else ()
-                tools = read_given((*project.build_requires, *wheel), folder).pip_lines
+                tools = read_given((*project.build_requires, *wheel)).pip_lines
 
         def others(lines: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(line for line in lines if distribution_name(line) not in names)
@@ -233,7 +233,7 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_image_requirements(source: TrainerSource) -> ImageRequirements:
     """requirements.txt and the flag. Raises PackagingError for a line that pip could not read there."""
-    file, given = read_requirements((), source.folder), read_given(source.requirements, source.folder)
+    file, given = read_requirements((), source.folder), read_given(source.requirements)
     _check_options(file, REQUIREMENTS_FILE)
     _check_options(given, "requirements")
     return ImageRequirements(file=file, given=given)

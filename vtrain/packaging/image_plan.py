@@ -28,7 +28,7 @@ from vtrain.packaging.dockerfile import (
     write_dockerfile,
 )
 from vtrain.packaging.ignore_files import DockerRules
-from vtrain.packaging.packed_files import file_warnings, pack_file
+from vtrain.packaging.pep517 import with_computed_dependencies
 from vtrain.packaging.prebuilt import newest_image
 from vtrain.packaging.preflight import trainer_imports, with_preflight
 from vtrain.packaging.sdist_plan import (
@@ -38,7 +38,7 @@ from vtrain.packaging.sdist_plan import (
     with_sources,
 )
 from vtrain.packaging.source import TrainerSource, check_source
-from vtrain.packaging.tree import belonging_files
+from vtrain.packaging.tree import belonging_files, file_warnings, pack_file
 from vtrain.text_files import why_not_utf8
 
 LAYOUT_VERSION = 1
@@ -116,8 +116,6 @@ def plan_image(
     requirements = read_image_requirements(source)
     trainer = read_trainer(source, requirements=requirements.merged)
     if trainer.project and not trainer.project.is_package:  # else pip asks the back end, in the image
-        from vtrain.packaging.pep517 import with_computed_dependencies
-
         trainer = with_computed_dependencies(trainer)
     trainer = with_sources(trainer, indexes=requirements.indexes, in_image=True)
     plan = _plan_generated(trainer, requirements.for_trainer(trainer), base, platform)

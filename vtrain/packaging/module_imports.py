@@ -80,13 +80,12 @@ class Modules(msgspec.Struct, frozen=True, dict=True):
                 found.setdefault(module.rpartition("/")[2], set()).add(self.package_of(module))
         return found
 
-    def is_local(self, top: str) -> bool:
-        """Whether a top-level name is one of the files' own modules."""
-        return any(self._kind(root, top) for root in self.roots)
-
     def exists(self, module: str) -> bool:
         """Whether a dotted name is one of the files' own modules."""
-        return any(self._kind(root, module) for root in self.roots)
+        bases = ("/".join(filter(None, (root, *module.split(".")))) for root in self.roots)
+        return any(
+            f"{base}.py" in self.files or base in self._folders or base in self._compiled for base in bases
+        )
 
     def files_of(self, module: str) -> Iterator[str]:
         """The files that importing the module runs, its parents' first."""
@@ -107,10 +106,6 @@ class Modules(msgspec.Struct, frozen=True, dict=True):
                 ends += [len(folders)] if name == f"{top}.py" else []
                 found.update("/".join(folders[:end]) for end in ends)
         return tuple(sorted(found, key=lambda home: (bool(home), home.count("/"), home)))
-
-    def _kind(self, root: str, module: str) -> bool:
-        base = "/".join(filter(None, (root, *module.split("."))))
-        return f"{base}.py" in self.files or base in self._folders or base in self._compiled
 
     def sibling(self, path: str, top: str) -> str:
         """The package of a module that a file imports by its bare name: the nearest, or the only one."""
@@ -283,26 +278,16 @@ def _certain_blocks(node: ast.stmt, is_entry: bool) -> list[list[ast.stmt]]:
     if isinstance(node, ast.ClassDef):
         return [node.body]
     if isinstance(node, ast.With):
-        return [] if any(_suppresses(item.context_expr) for item in node.items) else [node.body]
+        contexts = (name for item in node.items for name in _names(item.context_expr))
+        return [] if any("suppress" in name for name in contexts) else [node.body]
     if isinstance(node, ast.Try):
-        guarded = any(_guards_import(handler) for handler in node.handlers)
+        guarded = any(each.type is None or _names(each.type) & _IMPORT_GUARDS for each in node.handlers)
         return [*([] if guarded else [node.body, node.orelse]), node.finalbody]
-    if isinstance(node, ast.If) and is_entry and _is_main_test(node.test):
-        return [node.body]
+    if isinstance(node, ast.If) and is_entry and isinstance(node.test, ast.Compare):
+        return [node.body] if getattr(node.test.left, "id", "") == "__name__" else []
     return []
 
 
-def _suppresses(context: ast.expr) -> bool:
-    names = (getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(context))
-    return any("suppress" in name for name in names)
-
-
-def _guards_import(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    names = {getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(handler.type)}
-    return bool(names & _IMPORT_GUARDS)
-
-
-def _is_main_test(test: ast.expr) -> bool:
-    return isinstance(test, ast.Compare) and getattr(test.left, "id", "") == "__name__"
+def _names(expression: ast.expr) -> set[str]:
+    """The names and attributes in an expression."""
+    return {getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(expression)}

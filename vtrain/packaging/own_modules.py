@@ -85,7 +85,7 @@ def _beside(trainer: TrainerImports, home: str) -> str:
     package = _module_name(trainer.script.rpartition("/")[0], home)
     for item in trainer.imports:
         top = item.module.partition(".")[0]
-        if not item.is_relative and trainer.modules.is_local(top):
+        if not item.is_relative and trainer.modules.exists(top):
             return f"import `{top}` from {package}, and "
     return ""
 

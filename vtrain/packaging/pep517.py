@@ -334,9 +334,7 @@ def check_install(packages: Sequence[Path], warn: Callable[[str], None]) -> None
                     lambda builder: builder.build("wheel", work / "wheel"),
                     "wheel",
                 )
-                read_given(
-                    read_metadata(wheel).requires_dist or (), folder, f"the metadata of {package.name}"
-                )
+                read_given(read_metadata(wheel).requires_dist or (), f"the metadata of {package.name}")
         except BuildRequirementsError as error:
             reason = " ".join(error.message.split())
             warn(f"It was not checked that {package.name} can be installed. {reason}")

@@ -164,7 +164,7 @@ def _is_provided(item: Import, trainer: TrainerImports, available: frozenset[str
     top = item.module.split(".")[0]
     if top in _PYTHON or top in trainer.own_names:
         return True
-    if trainer.modules.is_local(top):
+    if trainer.modules.exists(top):
         return trainer.has_build or trainer.modules.exists(item.module)
     return any(name in available for tried in item.names for name in candidates(tried))
 
@@ -175,7 +175,7 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
     if item.is_relative and item.path == trainer.script:  # Python runs a script without a package
         fault = f"a script belongs to no package: import `{item.module}` without dots, or give python-module"
         return MissingImport(item=item, place=place, shown=top, fault=fault)
-    if trainer.modules.is_local(top):
+    if trainer.modules.exists(top):
         return MissingImport(
             item=item, place=place, shown=top, fault=f"the package has no module `{item.module}`"
         )

@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
 DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
+_SCM_TOOLS = ("setuptools-scm", "setuptools_scm", "hatch-vcs", "pdm-backend", "pbr", "versioningit")
+"""Tools that read the version from version control, which a copy of the files does not have."""
+_SCM_VARIABLES = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "PBR_VERSION")
 _INLINE_START, _INLINE_END = "# /// script", "# ///"
 
 
@@ -63,6 +66,11 @@ class ProjectFile(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     build_system: _BuildSystem | None = None
     tool: dict[str, Any] = {}
 
+    @property
+    def table(self) -> _ProjectTable:
+        """`[project]`, empty where the file has none."""
+        return self.project or _ProjectTable()
+
 
 _POETRY = _BuildSystem(requires=("poetry-core",), build_backend="poetry.core.masonry.api")
 
@@ -77,7 +85,7 @@ def read_project(folder: Path) -> Project | None:
     is_poetry = "dependencies" in table_of(pyproject.tool, "poetry")  # its applications need no build system
     if not (pyproject.project or pyproject.build_system or has_setup(folder) or is_poetry):
         return None
-    table = pyproject.project or _ProjectTable()
+    table = pyproject.table
     system = pyproject.build_system or (_POETRY if is_poetry else _BuildSystem())
     return Project(
         name=table.name or _setup_cfg(folder).get("metadata", "name", fallback=""),
@@ -156,7 +164,7 @@ def has_setup(folder: Path) -> bool:
 
 
 def _dependencies(folder: Path, pyproject: ProjectFile, backend: str) -> tuple[str, ...] | None:
-    table = pyproject.project or _ProjectTable()
+    table = pyproject.table
     if table.dependencies is not None:
         return table.dependencies
     poetry = table_of(pyproject.tool, "poetry")
@@ -297,10 +305,3 @@ def version_variables(project: Project) -> tuple[str, ...]:
     """Variables that give a version to build tools which ask version control for it; () for others."""
     requires = " ".join(project.build_requires)
     return _SCM_VARIABLES if any(tool in requires for tool in _SCM_TOOLS) else ()
-
-
-# Tools that read the version from version control, which a copy of the files does not have.
-_SCM_TOOLS = ("setuptools-scm", "setuptools_scm", "hatch-vcs", "pdm-backend", "pbr", "versioningit")
-
-
-_SCM_VARIABLES = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "PBR_VERSION")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,92 +45,87 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True):
     constraints: tuple[tuple[str, str], ...] = ()
 
 
+class _Line(NamedTuple):
+    """A line, where messages place it, and the text of the file of constraints that it names, if it does."""
+
+    where: str
+    text: str
+    bounds: str | None = None
+
+
 def read_requirements(given: tuple[str, ...], folder: Path) -> Requirements:
     """The `requirements` flag and the `requirements.txt` at the root of the folder, in gcloud's order.
 
     Raises PackagingError for a line that pip could install but metadata cannot name.
     """
-    reader = _Reader(folder)
-    if (folder / REQUIREMENTS_FILE).is_file():
-        reader.read_file(folder / REQUIREMENTS_FILE)
-    reader.read_given(given)
-    return reader.result()
+    file = folder / REQUIREMENTS_FILE
+    listed = _lines_of(file, folder, set()) if file.is_file() else ()
+    return _read(chain(listed, (_Line("requirements", each.strip()) for each in given)))
 
 
-def read_given(given: tuple[str, ...], folder: Path, where: str = "requirements") -> Requirements:
+def read_given(given: tuple[str, ...], where: str = "requirements") -> Requirements:
     """The `requirements` flag alone, or other requirements, which messages place at `where`."""
-    reader = _Reader(folder)
-    reader.read_given(given, where)
-    return reader.result()
+    return _read(_Line(where, each.strip()) for each in given)
 
 
-class _Reader:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.lines: list[str] = []
-        self.warnings: list[str] = []
-        self.pip_lines: list[str] = []
-        self.constraints: list[tuple[str, str]] = []
-        self.opened: set[Path] = set()
+def _lines_of(path: Path, folder: Path, opened: set[Path]) -> Iterator[_Line]:
+    """The lines of a file, and of those that it includes and nobody has `opened`."""
+    if path.resolve() in opened:
+        return
+    opened.add(path.resolve())
+    for number, line in _logical_lines(_text(path)):
+        where = f"{_shown(path, folder)}:{number}"
+        if nested := _NESTED.fullmatch(line):
+            yield from _lines_of(_beside(path, nested["file"], where, folder), folder, opened)
+        elif (constraint := _CONSTRAINT.fullmatch(line)) and "://" not in line:
+            bounds = _logical_lines(_text(_beside(path, constraint["file"], where, folder)))
+            yield _Line(where, line, "".join(f"{bound}\n" for _, bound in bounds))
+        else:
+            yield _Line(where, line)
 
-    def result(self) -> Requirements:
-        return Requirements(
-            lines=tuple(dict.fromkeys(self.lines)),
-            warnings=tuple(self.warnings),
-            pip_lines=tuple(dict.fromkeys(self.pip_lines)),
-            constraints=tuple(self.constraints),
-        )
 
-    def read_given(self, given: tuple[str, ...], where: str = "requirements") -> None:
-        for requirement in given:
-            self.read_line(requirement.strip(), where)
+def _beside(path: Path, given: str, where: str, folder: Path) -> Path:
+    named = path.parent / given.strip()
+    if not named.is_file():
+        raise PackagingError(f"{where}: there is no file {_shown(named, folder)}.")
+    return named
 
-    def read_file(self, path: Path) -> None:
-        if path.resolve() in self.opened:
-            return
-        self.opened.add(path.resolve())
-        for number, line in _logical_lines(_text(path)):
-            where = f"{_shown(path, self.folder)}:{number}"
-            nested = _NESTED.fullmatch(line)
-            if nested:
-                self.read_file(self._beside(path, nested["file"], where))
-            elif (constraint := _CONSTRAINT.fullmatch(line)) and "://" not in line:
-                self._ignore(line, where)
-                name = f"constraints-{len(self.constraints) + 1}.txt"
-                bounds = _logical_lines(_text(self._beside(path, constraint["file"], where)))
-                self.constraints.append((name, "".join(f"{bound}\n" for _, bound in bounds)))
-                self.pip_lines.append(f"-c {name}")
-            else:
-                self.read_line(line, where)
 
-    def _beside(self, path: Path, given: str, where: str) -> Path:
-        named = path.parent / given.strip()
-        if not named.is_file():
-            raise PackagingError(f"{where}: there is no file {_shown(named, self.folder)}.")
-        return named
+def _read(given: Iterable[_Line]) -> Requirements:
+    lines, pip_lines = dict[str, None](), dict[str, None]()  # each once
+    warnings: list[str] = []
+    constraints: list[tuple[str, str]] = []
 
-    def _ignore(self, line: str, where: str) -> None:
-        option = line.split()[0].split("=")[0]
-        self.warnings.append(f"{where}: {option} is ignored, a package's metadata has no place for it")
+    def ignore(option: str, where: str) -> None:
+        warnings.append(f"{where}: {option} is ignored, a package's metadata has no place for it")
 
-    def read_line(self, line: str, where: str) -> None:
+    for where, line, bounds in given:
         if not line or line in _ITSELF:
-            return
-        if _BREAKS.search(line):
+            continue
+        if bounds is None and _BREAKS.search(line):
             raise PackagingError(f"{where}: {line!r:.200} is not a requirement: it is not one line of text.")
         if line.startswith("-") and not line.startswith(("-e", "--editable")):
-            self._ignore(line, where)
-            self.pip_lines.append(line)
-            return
+            ignore(line.split()[0].split("=")[0], where)
+            if bounds is not None:
+                constraints.append((f"constraints-{len(constraints) + 1}.txt", bounds))
+                line = f"-c {constraints[-1][0]}"
+            pip_lines[line] = None
+            continue
         text = _HASH_OPTION.sub("", line)
         if text != line:
-            self._ignore("--hash", where)
+            ignore("--hash", where)
         requirement = _requirement(text.strip(), where)
         if variable := _VARIABLE.search(requirement):
             unlike = "as pip replaces no variable in a package's metadata"
-            self.warnings.append(f"{where}: {variable[0]} is replaced on this machine alone, {unlike}")
-        self.lines.append(requirement)
-        self.pip_lines.append(requirement + "".join(_HASH_OPTION.findall(line)))
+            warnings.append(f"{where}: {variable[0]} is replaced on this machine alone, {unlike}")
+        lines[requirement] = None
+        pip_lines[requirement + "".join(_HASH_OPTION.findall(line))] = None
+    return Requirements(
+        lines=tuple(lines),
+        warnings=tuple(warnings),
+        pip_lines=tuple(pip_lines),
+        constraints=tuple(constraints),
+    )
 
 
 def _text(path: Path) -> str:

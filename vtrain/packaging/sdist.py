@@ -14,6 +14,7 @@ from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.archive import SNAPSHOT, packed_files, read_metadata
 from vtrain.packaging.direct import copy_unchanged, script_members, write_archive, write_direct
+from vtrain.packaging.pep517 import build_project, left_out_notes, with_computed_dependencies
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.sdist_plan import SdistPlan, read_trainer, with_sources
 from vtrain.packaging.source import TrainerSource
@@ -102,8 +103,6 @@ def _built(plan: SdistPlan, final: Path, *, built: bool) -> BuiltPackages:
     names = plan.file_names[:-1]
     notes: tuple[str, ...] = ()
     if plan.pep517 and plan.entry.path:
-        from vtrain.packaging.pep517 import left_out_notes
-
         notes = left_out_notes(plan, final / plan.file_name)
     return BuiltPackages(
         sdist=final / plan.file_name,
@@ -133,8 +132,6 @@ def _write(plan: SdistPlan, work: Path, packages_dir: Path, progress: Callable[[
             members=[file.member(plan.source.folder) for file in plan.files if file.path.startswith(inside)],
         )
     if plan.pep517:
-        from vtrain.packaging.pep517 import build_project
-
         progress(f"Building {plan.file_name} with the folder's own back end …")
         build_project(plan, work / plan.file_name)
         return
@@ -223,8 +220,6 @@ def plan_sdist(
     excluded = (packages_dir,) if packages_dir else ()
     plan = read_trainer(source, excluded=excluded)
     if plan.project and plan.project.dependencies is None:
-        from vtrain.packaging.pep517 import with_computed_dependencies
-
         plan = with_computed_dependencies(plan)
     if provided is not None:
         plan = with_sources(plan, indexes=indexes, excluded=excluded)

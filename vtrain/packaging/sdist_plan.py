@@ -19,12 +19,11 @@ from vtrain.packaging.credential_files import check_archive
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.module_imports import TrainerImports
-from vtrain.packaging.packed_files import PackedFile, file_warnings, pack_file
 from vtrain.packaging.project import Project, has_inline_metadata, read_project, tool_versions
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, relative_path
-from vtrain.packaging.sources import LocalProject, Wanted, find_sources
-from vtrain.packaging.tree import belonging_files
+from vtrain.packaging.sources import Wanted, find_sources
+from vtrain.packaging.tree import PackedFile, belonging_files, file_warnings, pack_file
 from vtrain.project_names import canonical, distribution_name
 
 # Changes whenever the same files would give another archive.
@@ -168,7 +167,7 @@ def _plan(
     )
     own = (project.dependencies or ()) if project else ()
     is_built = project is not None and project.is_package and not source.script
-    checked = read_given(own, source.folder, "the project's dependencies")
+    checked = read_given(own, "the project's dependencies")
     if not is_built:  # the package has metadata by vtrain, which no back end checks
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -222,7 +221,7 @@ def with_sources(
         in_image=in_image,
     )
     found = find_sources(plan.source.folder, wanted)
-    local = tuple(_local_plan(project, excluded) for project in found.projects)
+    local = tuple(_local_plan(name, folder, excluded) for name, folder in found.projects.items())
     extras = (*plan.extra_packages, *(_extra_package(plan.source.folder, str(one)) for one in found.archives))
     _check_distinct(extras)
     return _named(
@@ -237,12 +236,11 @@ def with_sources(
     )
 
 
-def _local_plan(local: LocalProject, excluded: tuple[Path, ...]) -> SdistPlan:
+def _local_plan(name: str, folder: Path, excluded: tuple[Path, ...]) -> SdistPlan:
     """The plan of a project that has no entry."""
-    source = TrainerSource(folder=local.folder)
-    belonging = belonging_files(local.folder, excluded=excluded)
-    project = read_project(local.folder) or Project()
-    project = msgspec.structs.replace(project, name=local.name, is_package=True)
+    source = TrainerSource(folder=folder)
+    belonging = belonging_files(folder, excluded=excluded)
+    project = msgspec.structs.replace(read_project(folder) or Project(), name=name, is_package=True)
     return _plan(source, belonging, project, Entry(path=""), Requirements(), ())
 
 
@@ -256,7 +254,7 @@ def _names_of(package: Path) -> Iterator[str]:
 def with_dependencies(plan: SdistPlan, dependencies: tuple[str, ...]) -> SdistPlan:
     """The plan of a trainer whose project has these dependencies, which were not known before."""
     project = msgspec.structs.replace(plan.project or Project(), dependencies=dependencies)
-    own = read_given(dependencies, plan.source.folder, "the project's dependencies").lines
+    own = read_given(dependencies, "the project's dependencies").lines
     lines = tuple(dict.fromkeys((*own, *plan.requirements)))
     name = _name(plan.source, project, lines)
     return _named(msgspec.structs.replace(plan, project=project, requirements=lines, name=name))

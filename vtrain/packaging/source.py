@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.errors import ConfigError, PackagingError
-from vtrain.packaging.ignore_files import Belonging
+
+if TYPE_CHECKING:
+    from vtrain.packaging.ignore_files import Belonging
 
 _LONGEST_FIRST_LINE = 256
 """Bytes of a program's first line that the kernel looks at."""

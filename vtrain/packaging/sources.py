@@ -38,20 +38,13 @@ _LINUX = {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux
 _LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 
-class LocalProject(msgspec.Struct, frozen=True, kw_only=True):
-    """A project in a folder, which a dependency of this canonical name is taken from."""
-
-    name: str
-    folder: Path
-
-
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """`projects` and `archives` to install beside the trainer, those that others need first.
+    """What to install beside the trainer, those first that others need: projects by name, and archives.
 
     `ignored` are sentences about settings that a package cannot carry.
     """
 
-    projects: tuple[LocalProject, ...] = ()
+    projects: dict[str, Path] = {}
     archives: tuple[Path, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -79,7 +72,7 @@ def find_sources(folder: Path, wanted: Wanted) -> Sources:
     requirements = _Requirements(wanted.requirements, is_complete=wanted.is_complete)
     finder.visit(folder, requirements, frozenset())
     return Sources(
-        projects=tuple(finder.projects.values()),
+        projects=finder.projects,
         archives=tuple(dict.fromkeys(finder.archives)),
         ignored=tuple(dict.fromkeys(finder.ignored)),
     )
@@ -137,11 +130,7 @@ class _Workspace:
             return {}
         files = {self.root: self.root_file}
         files |= {folder: read_project_file(folder) for folder in _member_folders(self.root, self.root_file)}
-        return {
-            canonical(file.project.name): folder
-            for folder, file in files.items()
-            if file.project is not None and file.project.name
-        }
+        return {canonical(file.table.name): folder for folder, file in files.items() if file.table.name}
 
     @cached_property
     def sources(self) -> dict[str, tuple[Path, list[dict[str, Any]]]]:
@@ -189,7 +178,7 @@ class _Finder:
     def __init__(self, top: Path, wanted: Wanted) -> None:
         self.top = Path(os.path.realpath(top))
         self.wanted = wanted
-        self.projects: dict[str, LocalProject] = {}
+        self.projects: dict[str, Path] = {}
         self.archives: list[Path] = []
         self.ignored: list[str] = []
         self.visited = {self.top}
@@ -232,8 +221,12 @@ class _Finder:
                 self.archives.append(found)
             else:
                 self._add(name, found, place, extras)
-        elif isinstance(entry.get("index"), str):
-            self._check_index(place, name, entry["index"], workspace)
+        elif isinstance(index := entry.get("index"), str):
+            tables = (table_of(workspace.file.tool, "uv"), workspace.settings[1])
+            named = (each for table in tables for each in tables_in(table.get("index")))
+            url = next((str(each.get("url")) for each in named if each.get("name") == index), "")
+            if not self._knows(url):
+                self._refuse_index(f"{place} takes {name} from the index {index}", url)
         else:
             key = next((key for key in ("git", "url", "path") if key in entry), "another place")
             self._refuse(place, name, f"{key} = {_LOGIN.sub('', str(entry.get(key, '')))!r}")
@@ -247,10 +240,10 @@ class _Finder:
             raise PackagingError(
                 f"{place} takes {name} from {shown}, which {what}.", hint="Correct the path."
             )
-        other = self.projects.get(name)
-        if other is not None and other.folder != folder:
+        other = self.projects.get(name, folder)
+        if other != folder:
             raise PackagingError(
-                f"{place} takes {name} from {shown}, and {self._shown(other.folder)} is another one."
+                f"{place} takes {name} from {shown}, and {self._shown(other)} is another one."
             )
         if folder in self.visited:
             return
@@ -258,20 +251,13 @@ class _Finder:
         file = read_project_file(folder)
         if table_of(file.tool, "uv").get("package") is False:
             self._refuse(place, name, f"{shown}, which is no package")
-        table = file.project
-        known = table is not None and table.dependencies is not None
-        lines = list(table.dependencies or ()) if table is not None else []
-        optional = table.optional_dependencies if table is not None else {}
-        lines += [line for extra in optional for line in optional[extra] if canonical(extra) in extras]
-        self.visit(folder, _Requirements(lines, is_complete=known), frozenset(extras))
-        self.projects[name] = LocalProject(name=name, folder=folder)
-
-    def _check_index(self, place: str, name: str, index: str, workspace: _Workspace) -> None:
-        tables = (table_of(workspace.file.tool, "uv"), workspace.settings[1])
-        named = (each for table in tables for each in tables_in(table.get("index")))
-        url = next((str(each.get("url")) for each in named if each.get("name") == index), "")
-        if not self._knows(url):
-            self._refuse_index(f"{place} takes {name} from the index {index}", url)
+        own, optional = file.table.dependencies, file.table.optional_dependencies
+        lines = [
+            *(own or ()),
+            *(line for extra in optional if canonical(extra) in extras for line in optional[extra]),
+        ]
+        self.visit(folder, _Requirements(lines, is_complete=own is not None), frozenset(extras))
+        self.projects[name] = folder
 
     def _check_indexes(self, workspace: _Workspace) -> None:
         """Refuse indexes that may have any of the dependencies."""

@@ -290,7 +290,7 @@ def _own_module(trace: Traceback, module: str, packed: dict[str, bool], order: J
         return ""
     script = run[0] if packed[run[0]] else ""
     modules = Modules(frozenset(packed), (script.rpartition("/")[0],))
-    if modules.is_local(module.partition(".")[0]):
+    if modules.exists(module.partition(".")[0]):
         return ""
     trainer = TrainerImports(
         imports=(),

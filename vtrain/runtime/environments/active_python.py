@@ -123,7 +123,7 @@ def lacking(python: str, trainer: TrainerImports) -> tuple[Import, ...]:
     asked: dict[str, Import] = {}
     for item in trainer.imports:
         top = item.module.partition(".")[0]
-        is_own = top in trainer.own_names or trainer.modules.is_local(top)
+        is_own = top in trainer.own_names or trainer.modules.exists(top)
         if item.is_certain and not is_own and top not in sys.stdlib_module_names:
             for name in item.names[1:] or (item.module,) if top == "google" else (top,):
                 asked.setdefault(name, item)
