@@ -85,10 +85,11 @@ COMMANDS = (
     ),
     CommandInfo(
         name="jobs list",
-        handler=f"{__name__}:list_jobs",
+        handler="vtrain.commands.jobs:list_jobs",
         summary="List jobs, newest first.",
         examples=(("List the ten newest jobs", "vtrain ai-platform jobs list --limit=10"),),
         flags=(ListFlags, PlaceFlags, CommonFlags),
+        fixed={"kind": ANY_JOB},
     ),
     CommandInfo(
         name="jobs describe",
@@ -157,7 +158,7 @@ def submit(given: LegacyLine, remainder: tuple[str, ...] | None) -> None:
     if spec.explain:
         _explain(target, request, spec)
         return
-    translation = translate(request.job, job_dir=_told_job_dir(target, request, dry_run=dry_run))
+    translation = translate(request.job, job_dir=_seen_job_dir(target, request, dry_run=dry_run))
     for note in translation.notes:
         target.console.warn(note)
     line = JobLine(spec=SpecFlags(), trainer=TrainerFlags(staging_bucket=_staging(spec, request)))
@@ -167,7 +168,7 @@ def submit(given: LegacyLine, remainder: tuple[str, ...] | None) -> None:
     create_drafted(target, draft, packages, line, given.how, wait)
 
 
-def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:
+def _seen_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:
     """The job directory as the trainer gets it. Raises ConfigError where it cannot be written."""
     uri = request.job.training_input.job_dir
     if not uri:
@@ -227,21 +228,23 @@ def _draft(target: Target, request: LegacyRequest, job: Job, staged: tuple[str, 
 
 def _set_packages(document: dict[str, Any], uris: tuple[str, ...]) -> None:
     """Name these packages, and none else, in each pool that runs a Python package."""
-    spec = document.get("jobSpec") or document["trialJobSpec"]
-    for pool in spec["workerPoolSpecs"]:
-        if python := pool.get("pythonPackageSpec"):
-            python.pop("packageUris", None)
-            python |= {"packageUris": list(uris)} if uris else {}
+    for task in _python_tasks(document):
+        task.pop("packageUris", None)
+        task |= {"packageUris": list(uris)} if uris else {}
 
 
 def _with_packages(uris: tuple[str, ...], job: Job) -> Job:
     """The job with these packages before the one that was made, as AI Platform ordered them."""
     document = to_document(job)
-    spec = document.get("jobSpec") or document["trialJobSpec"]
-    for pool in spec["workerPoolSpecs"]:
-        if python := pool.get("pythonPackageSpec"):
-            python["packageUris"] = [*uris, *python.get("packageUris", [])]
+    for task in _python_tasks(document):
+        task["packageUris"] = [*uris, *task.get("packageUris", [])]
     return read_message(type(job), document)
+
+
+def _python_tasks(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The Python packages that the pools of a job run."""
+    spec = document.get("jobSpec") or document["trialJobSpec"]
+    return filter(None, (pool.get("pythonPackageSpec") for pool in spec["workerPoolSpecs"]))
 
 
 # --explain
@@ -282,11 +285,6 @@ def _command(translation: Translation, request: LegacyRequest, spec: SubmitFlags
 
 
 _OLD_NAME = re.compile(r"projects/[^/]+/jobs/([^/]+)")
-
-
-def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """List the jobs of every kind."""
-    jobs.list_jobs(listing, place, common, kind=ANY_JOB)
 
 
 def describe(job: LegacyJobFlag, place: PlaceFlags, common: CommonFlags) -> None:
