@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -165,9 +164,8 @@ class CommandGroup(Group):
         return list(dict.fromkeys(name.partition(" ")[0] for name in self._commands()))
 
     def hint(self, ctx: Any, name: str) -> str:
-        """Say what has replaced a word, where the group's module knows that."""
-        replaced: dict[str, str] = getattr(import_module(self.listed.module), "REPLACED", {})
-        return replaced.get(self.prefix + name) or super().hint(ctx, name)
+        """Say what has replaced a word, where that is known."""
+        return self.listed.replaced.get(self.prefix + name) or super().hint(ctx, name)
 
     def rows(self) -> dict[str, list[tuple[str, str]]]:
         return {"Commands": [(name, info.summary) for name, info in self._commands().items()]}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator, Draft7Validator
 
-from vtrain.commands.schema import SCHEMAS
+from vtrain.commands.init import SCHEMAS
 from vtrain.core.compose import JobRequest, compose
 from vtrain.errors import ConfigError
 from vtrain.messages.yaml_reader import load_yaml

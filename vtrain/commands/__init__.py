@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ RUN, INSIDE, SET_UP = "Run and watch jobs", "Look inside a job", "Set up and cle
 SAME, MORE = "The same as in gcloud ai", "More"
 HEADINGS = (RUN, INSIDE, SET_UP, SAME, MORE)
 """The headings of `vtrain --help`, in its order."""
-_JOBS = "vtrain.commands.job_groups"
+_JOBS, _GROUPS = "vtrain.commands.job_groups", "vtrain.commands.other_groups"
 _SHORT, _OTHER = "vtrain.commands.short_commands", "vtrain.commands.other_commands"
 
 
@@ -23,6 +24,8 @@ class Listed(NamedTuple):
     module: str
     summary: str
     table: str = "COMMANDS"
+    replaced: Mapping[str, str] = {}
+    """Hints for words that the group had once."""
 
     def commands(self) -> tuple[CommandInfo, ...]:
         """Return the table. Its module is imported now: when the name is typed."""
@@ -30,6 +33,18 @@ class Listed(NamedTuple):
         return found
 
 
+_REPLACED = {
+    "models": "Models have moved: vtrain models upload, list, describe, delete, predict.",
+    "versions": "A version is now one of a model: vtrain models upload --parent-model=MODEL.",
+    "predict": "Online prediction needs an endpoint of Vertex AI: gcloud ai endpoints predict.",
+    "explain": "Explanations need an endpoint of Vertex AI: gcloud ai endpoints explain.",
+    "local predict": "It has moved: vtrain models predict MODEL --json-request=FILE.",
+    "operations": "Operations of AI Platform are gone with its service.",
+    "locations": "The regions are those of Vertex AI: vtrain custom-jobs create --region=REGION.",
+    "jobs submit prediction": "Batch prediction is not done by vtrain: gcloud ai batch-prediction-jobs.",
+    "jobs update": "Labels of a job cannot be changed any more: give --labels when you submit it.",
+}
+"""Hints for commands that gcloud had, by their words."""
 GROUPS = {
     "custom-jobs": Listed(SAME, _JOBS, "Create, watch and manage custom training jobs.", "CUSTOM_JOBS"),
     "hp-tuning-jobs": Listed(
@@ -37,16 +52,18 @@ GROUPS = {
     ),
     "training-pipelines": Listed(MORE, _JOBS, "Train, and register the model that comes of it.", "PIPELINES"),
     "persistent-resources": Listed(
-        SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
+        SAME, _GROUPS, "Create and manage machines that stay up between jobs.", "PERSISTENT_RESOURCES"
     ),
-    "models": Listed(SAME, "vtrain.commands.models", "Keep trained models, in versions, and try them."),
+    "models": Listed(SAME, _GROUPS, "Keep trained models, in versions, and try them.", "MODELS"),
     "ai-platform": Listed(
         MORE,
-        "vtrain.commands.ai_platform",
+        _GROUPS,
         "Run command lines of AI Platform Training, whose service is gone.",
+        "AI_PLATFORM",
+        _REPLACED,
     ),
-    "package": Listed(MORE, "vtrain.commands.package", "Package a trainer without running it."),
-    "emulator": Listed(MORE, "vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
+    "package": Listed(MORE, _GROUPS, "Package a trainer without running it.", "PACKAGE"),
+    "emulator": Listed(MORE, _GROUPS, "Serve APIs of Google Cloud on this machine.", "EMULATOR"),
 }
 COMMANDS = {
     "run": Listed(RUN, _SHORT, "Run a script or a folder on this machine, and exit with its exit code."),

@@ -33,7 +33,6 @@ from vtrain.flags.ai_platform_options import (
     PackageFlags,
     SubmitFlags,
 )
-from vtrain.flags.command import CommandInfo
 from vtrain.flags.grammar import join_items, whole_number
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, LocalRunLine, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag, LocalFlags, RuntimeFlags
@@ -42,7 +41,6 @@ from vtrain.flags.options import (
     DryRunFlag,
     InterruptFlag,
     JobNameFlag,
-    ListFlags,
     PlaceFlags,
     StreamFlags,
 )
@@ -61,88 +59,6 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
-COMMANDS = (
-    CommandInfo(
-        name="jobs submit training",
-        handler=f"{__name__}:submit",
-        summary="Submit a training job. With --explain, print it in the words of Vertex AI.",
-        details="The job becomes a custom job or, with hyperparameters in its file, a hyperparameter tuning "
-        "job. --backend chooses where it runs, as everywhere.",
-        examples=(
-            (
-                "Train on this machine",
-                "vtrain ai-platform jobs submit training my_job --backend=process --scale-tier=BASIC "
-                "--module-name=trainer.task --package-path=trainer --job-dir=gs://bucket/job --stream-logs",
-            ),
-            (
-                "Print the command and the file that say the same",
-                "vtrain ai-platform jobs submit training my_job --region=us-central1 --runtime-version=2.11 "
-                "--module-name=trainer.task --package-path=trainer --explain",
-            ),
-        ),
-        flags=(LegacyLine,),
-        takes_remainder=True,
-    ),
-    CommandInfo(
-        name="jobs list",
-        handler=f"{__name__}:list_jobs",
-        summary="List jobs, newest first.",
-        examples=(("List the ten newest jobs", "vtrain ai-platform jobs list --limit=10"),),
-        flags=(ListFlags, PlaceFlags, CommonFlags),
-    ),
-    CommandInfo(
-        name="jobs describe",
-        handler=f"{__name__}:describe",
-        summary="Print a job.",
-        examples=(("Print a job as YAML", "vtrain ai-platform jobs describe my_job"),),
-        flags=(LegacyJobFlag, PlaceFlags, CommonFlags),
-    ),
-    CommandInfo(
-        name="jobs cancel",
-        handler=f"{__name__}:cancel",
-        summary="Cancel a job.",
-        examples=(("Cancel a job", "vtrain ai-platform jobs cancel my_job"),),
-        flags=(LegacyJobFlag, PlaceFlags, CommonFlags),
-    ),
-    CommandInfo(
-        name="jobs stream-logs",
-        handler=f"{__name__}:stream_logs",
-        summary="Print the log of a job until it ends, and exit with a code for its state.",
-        examples=(("Print the log", "vtrain ai-platform jobs stream-logs my_job"),),
-        flags=(LegacyJobFlag, StreamFlags, PlaceFlags, CommonFlags),
-    ),
-    CommandInfo(
-        name="local train",
-        handler=f"{__name__}:train",
-        summary="Run a trainer on this machine, and exit with its exit code.",
-        details="With --distributed there are a chief, workers and parameter servers, each with TF_CONFIG.",
-        examples=(
-            (
-                "Run a package",
-                "vtrain ai-platform local train --module-name=trainer.task --package-path=trainer -- --n=3",
-            ),
-        ),
-        required=("--module-name",),
-        flags=(PackageFlags, ClusterFlags, InterruptFlag, RuntimeFlags, PlaceFlags, CommonFlags),
-        takes_remainder=True,
-    ),
-)
-
-_MODELS = "Models have moved: vtrain models upload, list, describe, delete, predict."
-REPLACED = {
-    "models": _MODELS,
-    "versions": "A version is now one of a model: vtrain models upload --parent-model=MODEL.",
-    "predict": "Online prediction needs an endpoint of Vertex AI: gcloud ai endpoints predict.",
-    "explain": "Explanations need an endpoint of Vertex AI: gcloud ai endpoints explain.",
-    "local predict": "It has moved: vtrain models predict MODEL --json-request=FILE.",
-    "operations": "Operations of AI Platform are gone with its service.",
-    "locations": "The regions are those of Vertex AI: vtrain custom-jobs create --region=REGION.",
-    "jobs submit prediction": "Batch prediction is not done by vtrain: gcloud ai batch-prediction-jobs.",
-    "jobs update": "Labels of a job cannot be changed any more: give --labels when you submit it.",
-}
-"""Hints for commands that gcloud had, by their words."""
-
-
 def submit(given: LegacyLine, remainder: tuple[str, ...] | None) -> None:
     """Create the job that the flags of AI Platform describe; or only plan it, or explain it."""
     spec, dry_run = given.spec, given.how.run.dry_run
@@ -157,7 +73,7 @@ def submit(given: LegacyLine, remainder: tuple[str, ...] | None) -> None:
     if spec.explain:
         _explain(target, request, spec)
         return
-    translation = translate(request.job, job_dir=_told_job_dir(target, request, dry_run=dry_run))
+    translation = translate(request.job, job_dir=_seen_job_dir(target, request, dry_run=dry_run))
     for note in translation.notes:
         target.console.warn(note)
     line = JobLine(spec=SpecFlags(), trainer=TrainerFlags(staging_bucket=_staging(spec, request)))
@@ -167,7 +83,7 @@ def submit(given: LegacyLine, remainder: tuple[str, ...] | None) -> None:
     create_drafted(target, draft, packages, line, given.how, wait)
 
 
-def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:
+def _seen_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:
     """The job directory as the trainer gets it. Raises ConfigError where it cannot be written."""
     uri = request.job.training_input.job_dir
     if not uri:
@@ -227,21 +143,23 @@ def _draft(target: Target, request: LegacyRequest, job: Job, staged: tuple[str, 
 
 def _set_packages(document: dict[str, Any], uris: tuple[str, ...]) -> None:
     """Name these packages, and none else, in each pool that runs a Python package."""
-    spec = document.get("jobSpec") or document["trialJobSpec"]
-    for pool in spec["workerPoolSpecs"]:
-        if python := pool.get("pythonPackageSpec"):
-            python.pop("packageUris", None)
-            python |= {"packageUris": list(uris)} if uris else {}
+    for task in _python_tasks(document):
+        task.pop("packageUris", None)
+        task |= {"packageUris": list(uris)} if uris else {}
 
 
 def _with_packages(uris: tuple[str, ...], job: Job) -> Job:
     """The job with these packages before the one that was made, as AI Platform ordered them."""
     document = to_document(job)
-    spec = document.get("jobSpec") or document["trialJobSpec"]
-    for pool in spec["workerPoolSpecs"]:
-        if python := pool.get("pythonPackageSpec"):
-            python["packageUris"] = [*uris, *python.get("packageUris", [])]
+    for task in _python_tasks(document):
+        task["packageUris"] = [*uris, *task.get("packageUris", [])]
     return read_message(type(job), document)
+
+
+def _python_tasks(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The Python packages that the pools of a job run."""
+    spec = document.get("jobSpec") or document["trialJobSpec"]
+    return filter(None, (pool.get("pythonPackageSpec") for pool in spec["workerPoolSpecs"]))
 
 
 # --explain
@@ -282,11 +200,6 @@ def _command(translation: Translation, request: LegacyRequest, spec: SubmitFlags
 
 
 _OLD_NAME = re.compile(r"projects/[^/]+/jobs/([^/]+)")
-
-
-def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """List the jobs of every kind."""
-    jobs.list_jobs(listing, place, common, kind=ANY_JOB)
 
 
 def describe(job: LegacyJobFlag, place: PlaceFlags, common: CommonFlags) -> None:

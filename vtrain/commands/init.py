@@ -1,8 +1,9 @@
-"""`vtrain init`: looks at the folder, asks at most four questions, and writes `[tool.vtrain.job]`."""
+"""`vtrain init` writes `[tool.vtrain.job]`, `vtrain schema` the JSON schemas by which editors check files."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,25 @@ import msgspec
 
 from vtrain.atomic import publishing_file
 from vtrain.commands.session import answer_to, open_console
-from vtrain.errors import ConfigError, StorageError
-from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags
+from vtrain.errors import ConfigError, StorageError, UsageError
+from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags, SchemaFlag
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.json_schema import messages_schema, table_schema
+from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.output.console import Console
 from vtrain.packaging.candidates import TrainerCandidate, find_candidates, named_candidate
 from vtrain.packaging.prebuilt import HOST, newest_image
 from vtrain.properties import property_flag
-from vtrain.pyproject import ProjectJob, nearest_pyproject, parse_pyproject, read_pyproject
+from vtrain.pyproject import (
+    TABLE,
+    ProjectJob,
+    ProjectSettings,
+    nearest_pyproject,
+    parse_pyproject,
+    read_pyproject,
+)
 from vtrain.settings import check_current_folder
 from vtrain.special_files import why_special
 
@@ -142,3 +155,29 @@ def _write(file: Path, table: str) -> None:
                 temporary.chmod(target.stat().st_mode & 0o777)
     except OSError as error:
         raise StorageError(f"Cannot write {file}: {error.strerror}.") from error
+
+
+# schemas
+
+
+SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
+    "custom-job": lambda: messages_schema(
+        "The --config of vtrain custom-jobs create", CustomJobSpec, CustomJob
+    ),
+    "hp-tuning-job": lambda: messages_schema(
+        "The --config of vtrain hp-tuning-jobs create", HyperparameterTuningJob
+    ),
+    "persistent-resource": lambda: messages_schema(
+        "The --config of vtrain persistent-resources create", PersistentResource
+    ),
+    "pyproject": lambda: table_schema("vtrain's table of pyproject.toml", ProjectSettings, TABLE),
+}
+
+
+def schema(wanted: SchemaFlag, common: CommonFlags) -> None:
+    """Print the schema of a kind of file. Raises UsageError for a kind that there is not."""
+    make = SCHEMAS.get(wanted.kind)
+    if make is None:
+        hint = did_you_mean(wanted.kind, SCHEMAS, otherwise=f"There are {', '.join(SCHEMAS)}.")
+        raise UsageError(f"There is no schema {wanted.kind!r}.", hint=hint)
+    open_console(common).result(make(), "json")

@@ -127,7 +127,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="schema",
-        handler="vtrain.commands.schema:schema",
+        handler="vtrain.commands.init:schema",
         examples=(
             ("Save the schema of config files", "vtrain schema custom-job > custom-job.schema.json"),
             ("Save the schema of [tool.vtrain]", "vtrain schema pyproject > vtrain.schema.json"),

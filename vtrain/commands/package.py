@@ -20,7 +20,6 @@ from vtrain.core.submission import (
     would_make,
 )
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.command import CommandInfo
 from vtrain.flags.containers import platform_name, pull_policy
 from vtrain.flags.job_options import EntryFlags, ImageFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, OutputDirFlag
@@ -30,40 +29,6 @@ from vtrain.output.live_progress import live_progress
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import check_current_folder, choose_backend, find_project, home_folder, user_path
 from vtrain.staging import Buckets, LocalBuckets, file_uri, split_uri
-
-COMMANDS = (
-    CommandInfo(
-        name="image",
-        handler=f"{__name__}:image",
-        summary="Build a container image of a trainer, and print its name.",
-        details="The image is based on --executor-image-uri. An image of the same files on the same base is "
-        "not built again.",
-        examples=(
-            ("Build an image", "vtrain package image train.py --executor-image-uri=python:3.12"),
-            (
-                "Build an image with your own Dockerfile, and push it",
-                "vtrain package image . --dockerfile=Dockerfile --push "
-                "--output-image-uri=us-docker.pkg.dev/my-project/my-repo/trainer:v1",
-            ),
-        ),
-        flags=(EntryFlags, TrainerFlags, ImageFlags, DryRunFlag, CommonFlags),
-    ),
-    CommandInfo(
-        name="sdist",
-        handler=f"{__name__}:sdist",
-        summary="Package a trainer as a source distribution, and print its path or URI.",
-        details="The same files give the same package with the same name.",
-        examples=(
-            ("Write a package into the folder dist", "vtrain package sdist . -m trainer.task"),
-            (
-                "Upload a package to a bucket",
-                "vtrain package sdist train.py --output-dir=gs://my-bucket/packages",
-            ),
-        ),
-        flags=(EntryFlags, TrainerFlags, OutputDirFlag, CommonFlags),
-    ),
-)
-
 
 IMAGE = "vtrain package image"
 
