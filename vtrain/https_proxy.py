@@ -18,10 +18,16 @@ BUNDLE_VARIABLES = (
 )
 """By these requests, OpenSSL, curl and TensorFlow, httplib2, gcloud, Node and gRPC find what to trust."""
 LED_DOMAIN = "googleapis.com"
+_USER = "vtrain"
+"""The user of proxies of vtrain, by which they are told from the user's own."""
 
 
-def led_variables(proxy: str, bundle: str) -> dict[str, str]:
-    """The variables that lead to a proxy; `bundle` is the file with what its clients are to trust."""
+def led_variables(place: str, token: str, bundle: str) -> dict[str, str]:
+    """The variables that lead to the proxy at `HOST:PORT`, which asks for a token unless that is empty.
+
+    `bundle` is the file with what its clients are to trust.
+    """
+    proxy = f"http://{_USER}:{token or 'none'}@{place}"
     proxies = dict.fromkeys((*PROXY_VARIABLES, "grpc_proxy"), proxy)
     return proxies | dict.fromkeys(BUNDLE_VARIABLES, bundle) | {"NODE_USE_ENV_PROXY": "1"}
 
@@ -45,10 +51,10 @@ def outer_proxy() -> str:
 
 def leave_other_emulator() -> None:
     """Unset what leads this process, and jobs that inherit it, to a proxy of vtrain, which may end first."""
-    for name in led_variables("", "") if is_own_proxy(os.environ.get(PROXY_VARIABLES[0], "")) else ():
+    for name in led_variables("", "", "") if is_own_proxy(os.environ.get(PROXY_VARIABLES[0], "")) else ():
         os.environ.pop(name, None)
 
 
 def is_own_proxy(url: str) -> bool:
-    """Whether a proxy is one of vtrain: those have the user `token`."""
-    return "//token:" in url
+    """Whether a proxy is one of vtrain."""
+    return f"//{_USER}:" in url

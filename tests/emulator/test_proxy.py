@@ -504,7 +504,7 @@ def test_a_client_that_stays_after_the_last_answer_is_left(
 def test_a_proxy_of_vtrain_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://own.example:3128")
     assert outer_proxy() == "http://own.example:3128"
-    monkeypatch.setenv("HTTPS_PROXY", "http://token:secret@127.0.0.1:1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://vtrain:secret@127.0.0.1:1")
     assert outer_proxy() == ""
 
 

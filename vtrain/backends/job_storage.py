@@ -90,7 +90,11 @@ def storage_variables(
     url = f"http://token:{order.token}@{name}:{order.port}"
     direct = direct_hosts(name, "localhost,127.0.0.1") if bundle else name
     found = dict.fromkeys(VARIABLES, url) | dict.fromkeys(NO_PROXY_VARIABLES, direct)
-    return found | {"NO_GCE_CHECK": "true"} | (led_variables(url, bundle) if bundle else {})
+    return (
+        found
+        | {"NO_GCE_CHECK": "true"}
+        | (led_variables(f"{name}:{order.port}", order.token, bundle) if bundle else {})
+    )
 
 
 def bundle_file(folder: JobFolder) -> Path:

@@ -161,7 +161,6 @@ def environment_of(running: Running, home: Path) -> dict[str, str]:
     """The variables that lead every client of Google's to an emulator; empty ones are unset."""
     place = running.url.partition("://")[2]
     host = urlsplit(running.url).hostname or ""
-    proxy = f"http://token:{running.token or 'none'}@{place.partition('/')[0]}"
     given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
     direct = direct_hosts(host, "localhost,127.0.0.1", given)
     return {
@@ -186,5 +185,5 @@ def environment_of(running: Running, home: Path) -> dict[str, str]:
         # Else gcsfs asks each bucket by gRPC whether it has folders, and waits a minute for an answer.
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         **dict.fromkeys(NO_PROXY_VARIABLES, direct),
-        **led_variables(proxy, str(running.bundle_file(home))),
+        **led_variables(place.partition("/")[0], running.token, str(running.bundle_file(home))),
     }
