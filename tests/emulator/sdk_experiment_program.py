@@ -133,9 +133,12 @@ if hasattr(job, "wait_for_completion"):
 else:
     job._block_until_complete()
 assert job.state.name == "JOB_STATE_SUCCEEDED", job.state
-if submit:
+if job.job_spec.experiment_run:
     assert job.job_spec.experiment_run.endswith("/contexts/curves-job"), job.job_spec
     assert aiplatform.ExperimentRun("job", "curves").state.name == "COMPLETE"
+else:  # an old version names it in the environment
+    variables = {each.name for each in job.job_spec.worker_pool_specs[0].python_package_spec.env}
+    assert not submit or "AIP_EXPERIMENT_RUN_NAME" in variables, variables
 
 late.delete(delete_backing_tensorboard_run=True)
 for name in ("plain", "curves", "default", "another"):

@@ -11,6 +11,8 @@ import pytest
 from emulator_service import emulator_service
 from storage_service import Http
 
+from vtrain.emulator.vertex import ml_metadata, resource_files
+
 Document = dict[str, Any]
 PARENT = "/v1/projects/demo/locations/us-central1/metadataStores"
 STORE = f"{PARENT}/default"
@@ -230,3 +232,25 @@ def test_a_store_outlives_the_emulator_and_goes_with_all_that_is_in_it(home: Pat
     assert http("GET", f"{context}/kept").status == http("GET", context).status == 404
     assert http("POST", f"{PARENT}?metadataStoreId=other", {}).document["done"]
     assert http("GET", context).document == {}
+
+
+def test_stores_and_graphs_have_an_end(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert http("POST", f"{PARENT}?metadataStoreId=small", {}).document["done"]
+    child = make(http, "contexts", "child")["name"]
+    monkeypatch.setattr(resource_files, "MOST_RESOURCES", 2)
+    monkeypatch.setattr(ml_metadata, "MOST_PARENTS", 1)
+    monkeypatch.setattr(ml_metadata, "LARGEST_GRAPH", 1)
+    names = []
+    for collection in ("contexts", "artifacts"):
+        replies = [http("POST", f"{PARENT}/small/{collection}", {}) for _ in range(3)]
+        assert [reply.status for reply in replies] == [200, 200, 429]
+        assert replies[-1].document["error"]["status"] == "RESOURCE_EXHAUSTED"
+        names.append([reply.document["name"] for reply in replies[:2]])
+    (first, second), artifacts = names
+    assert http("POST", f"/v1/{first}:addContextChildren", {"childContexts": [child]}).status == 200
+    assert http("POST", f"/v1/{second}:addContextChildren", {"childContexts": [child]}).status == 429
+    assert (
+        http("POST", f"/v1/{first}:addContextArtifactsAndExecutions", {"artifacts": artifacts}).status == 200
+    )
+    graph = http("GET", f"/v1/{first}:queryContextLineageSubgraph")
+    assert (graph.status, graph.document["error"]["status"]) == (400, "FAILED_PRECONDITION")

@@ -18,7 +18,7 @@ from google.rpc import error_details_pb2
 from vtrain.atomic import scratch_folder
 from vtrain.emulator.request_log import OncePerHost, Tell, timed
 from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
-from vtrain.emulator.vertex.methods import METHODS, SERVICES, pattern_of
+from vtrain.emulator.vertex.methods import METHODS, OPERATIONS, SERVICES, pattern_of
 from vtrain.emulator.vertex.rest import client_answer
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import EMPTY, OPERATION, WHOLE, Method, VertexCall
@@ -180,7 +180,7 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
     resource_id = rest.pop() if method.of_one and rest else ""
     if not method.of_one:
         rest.append(_collection(method).rpartition("/")[2])
-    if pattern_of(rest) != _collection(method):
+    if _collection(method) not in (OPERATIONS, pattern_of(rest)):
         raise VertexRefusal(
             "INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method."
         )

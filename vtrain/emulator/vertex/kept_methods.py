@@ -182,12 +182,7 @@ def _metadata(handler: Callable[[MlMetadata, VertexCall], Document]) -> Handler:
     return of_part(lambda service: service.metadata, handler)
 
 
-def _node(
-    noun: str,
-    part: Callable[[TrainingService], Nodes[Any]],
-    delete: Callable[[MlMetadata, VertexCall], Document],
-    *deleted: str,
-) -> tuple[Method, ...]:
+def _node(noun: str, part: Callable[[TrainingService], Nodes[Any]], *deleted: str) -> tuple[Method, ...]:
     """The life of a context, an execution or an artifact."""
     return (
         *_life(
@@ -196,7 +191,7 @@ def _node(
             created=(f"{_field(noun)}Id",),
             lists=_FOUND,
             deleted=("etag", *deleted),
-            delete=_metadata(delete),
+            delete=_metadata(MlMetadata.delete),
         ),
         _update(noun, of_part(part, Nodes.update), "allowMissing"),
     )
@@ -219,7 +214,7 @@ STORE_METHODS = _life(
     is_slow=True,
 )
 CONTEXT_METHODS = (
-    *_node("Context", lambda service: service.metadata.contexts, MlMetadata.delete_context, "force"),
+    *_node("Context", lambda service: service.metadata.contexts, "force"),
     _action(
         "POST",
         "AddContextArtifactsAndExecutions",
@@ -233,12 +228,12 @@ CONTEXT_METHODS = (
     _action("GET", "QueryContextLineageSubgraph", MlMetadata.query_context, "context"),
 )
 EXECUTION_METHODS = (
-    *_node("Execution", lambda service: service.metadata.executions, MlMetadata.delete_execution),
+    *_node("Execution", lambda service: service.metadata.executions),
     _action("POST", "AddExecutionEvents", MlMetadata.add_events, "execution", "events"),
     _action("GET", "QueryExecutionInputsAndOutputs", MlMetadata.query_inputs_and_outputs, "execution"),
 )
 ARTIFACT_METHODS = (
-    *_node("Artifact", lambda service: service.metadata.artifacts, MlMetadata.delete_artifact),
+    *_node("Artifact", lambda service: service.metadata.artifacts),
     _action(
         "GET", "QueryArtifactLineageSubgraph", MlMetadata.query_artifact, "artifact", "maxHops", "filter"
     ),

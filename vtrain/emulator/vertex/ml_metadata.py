@@ -107,19 +107,10 @@ class MlMetadata:
         self.executions = Nodes[LinkedExecution](home, EXECUTIONS, Execution, kept=LinkedExecution, **rest)
         self.artifacts = Nodes[Artifact](home, ARTIFACTS, Artifact, **rest)
 
-    def delete_context(self, call: VertexCall) -> Document:
-        """Forget a context; what belonged to it stays."""
-        return self._delete(self.contexts, call)
-
-    def delete_execution(self, call: VertexCall) -> Document:
-        """Forget an execution with its events."""
-        return self._delete(self.executions, call)
-
-    def delete_artifact(self, call: VertexCall) -> Document:
-        """Forget an artifact, and what was done with it."""
-        return self._delete(self.artifacts, call)
-
-    def _delete(self, nodes: Nodes[Any], call: VertexCall) -> Document:
+    def delete(self, call: VertexCall) -> Document:
+        """Forget a context, an execution or an artifact, and what links others to it."""
+        kinds: dict[str, Nodes[Any]] = {"contexts": self.contexts, "executions": self.executions}
+        nodes = kinds.get(call.place.collection.rpartition("/")[2], self.artifacts)
         if call.text("etag") not in ("", nodes.files.find(call.name).etag):
             raise VertexRefusal("FAILED_PRECONDITION", f"The etag does not match that of {call.name}.")
         for context in self.contexts.files.below(call.parent):

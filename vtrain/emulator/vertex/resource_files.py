@@ -84,7 +84,9 @@ class ResourceFiles(Generic[R]):
         with self._lock:
             self._check_parent(file, resource.name.rsplit("/", 2)[0])
             if file.exists():
-                raise VertexRefusal("ALREADY_EXISTS", f"There is a resource {resource.name} already.")
+                raise VertexRefusal(
+                    "ALREADY_EXISTS", f"{self._noun} with name {resource.name} already exists"
+                )
             siblings = "*.json" if len(self._collections) > 1 else f"{file.name.partition('.')[0]}.*.json"
             if sum(1 for _ in file.parent.glob(siblings)) >= MOST_RESOURCES:
                 raise VertexRefusal(

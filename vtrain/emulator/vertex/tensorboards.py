@@ -6,7 +6,6 @@ Sources of the rules: `tensorboard_service.proto` and `tensorboard_data.proto` o
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,6 @@ class Tensorboards:
             needs=("displayName", "valueType"),
             is_unique=True,
         )
-        self._writing = threading.Lock()
 
     def create_runs(self, call: VertexCall) -> Document:
         """Make several runs of an experiment."""
@@ -120,10 +118,9 @@ class Tensorboards:
         for series, one in zip(found, data, strict=True):
             for point in one.values:
                 _check_point(point, series, one)
-        with self._writing:
-            for series, one in zip(found, data, strict=True):
-                if one.values:
-                    self._append(series.name, one.values)
+        for series, one in zip(found, data, strict=True):
+            if one.values:
+                self._append(series.name, one.values)
 
     def _append(self, name: str, points: Sequence[TimeSeriesDataPoint]) -> None:
         file = self.series.files.folder(name) / _POINTS
