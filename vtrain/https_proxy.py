@@ -49,10 +49,10 @@ def outer_proxy() -> str:
     return "" if is_own_proxy(found) else found
 
 
-def leave_other_emulator() -> None:
-    """Unset what leads this process, and jobs that inherit it, to a proxy of vtrain, which may end first."""
-    for name in led_variables("", "", "") if is_own_proxy(os.environ.get(PROXY_VARIABLES[0], "")) else ():
-        os.environ.pop(name, None)
+def leading_here() -> frozenset[str]:
+    """The variables of this process that lead to a proxy of vtrain, which may end before a job does."""
+    is_led = is_own_proxy(os.environ.get(PROXY_VARIABLES[0], ""))
+    return frozenset(led_variables("", "", "")) if is_led else frozenset()
 
 
 def is_own_proxy(url: str) -> bool:

@@ -199,6 +199,28 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     assert not home.exists()
 
 
+def test_googles_address_of_storage_leads_here(home: Path, tmp_path: Path) -> None:
+    (home / "buckets" / "stage").mkdir(parents=True)
+    (home / "buckets" / "stage" / "a b").write_text("content")
+    code = (
+        "import os, urllib.error, urllib.request\n"
+        'print(urllib.request.urlopen("https://storage.googleapis.com/stage/a%20b").read().decode())\n'
+        "try:\n"
+        '    urllib.request.urlopen("https://us-central1-aiplatform.googleapis.com/v1/x")\n'
+        "except urllib.error.HTTPError as error:\n"
+        "    print(error.code, error.read().decode())\n"
+        'print(oct(os.stat(os.environ["SSL_CERT_FILE"]).st_mode))\n'
+    )
+    backend = open_backend("process", settings_with(home))
+    assert isinstance(backend, LocalBackend)
+    name = submit(backend, job_of(tmp_path, code))
+    ended(backend, name)
+    read, refused, mode = lines(backend, name, PRIMARY)[:3]
+    assert (read, mode) == ("content", "0o100644")
+    assert refused.startswith("405 ") and "does not emulate GET https://us-central1-aiplatform" in refused
+    assert list(home.glob("jobs/*/storage/key.pem")) == []
+
+
 def test_no_proxy_is_asked_for_storage(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "internal.example")
     code = 'import os\nprint(os.environ["NO_PROXY"], os.environ["no_proxy"], os.environ["NO_GCE_CHECK"])\n'

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import os
 import re
+import shutil
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+import vtrain
 from vtrain.emulator import proxy as proxy_module
 from vtrain.emulator.certificate import server_tls
 from vtrain.emulator.http_server import listen, make_server
@@ -519,6 +524,33 @@ def test_a_proxy_of_vtrain_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_hosts_that_need_no_proxy_stay(given: str, kept: str) -> None:
     assert direct_hosts("127.0.0.1", given) == kept
+
+
+CLIENTS = """
+set -e
+place=https://storage.googleapis.com
+if command -v curl > /dev/null; then curl -sSf $place/stage/text; fi
+"$1" -c "import urllib.request as r; print(r.urlopen('$place/stage/text').read().decode(), end='')"
+"$1" -c "import requests; print(requests.get('$place/stage/text').text, end='')"
+"$1" -c "import requests; print(requests.get('https://run.googleapis.com/v1/x').status_code)"
+"""
+
+
+def test_clients_without_a_network(tmp_path: Path) -> None:
+    (tmp_path / "buckets" / "stage").mkdir(parents=True)
+    (tmp_path / "buckets" / "stage" / "text").write_text("hello\n")
+    root = Path(vtrain.__file__).parent.parent
+    command = [sys.executable, "-m", "vtrain", "emulator", "exec", "--backend=process", "--"]
+    command += ["sh", "-c", CLIENTS, "sh", sys.executable]
+    alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    if shutil.which("unshare") and subprocess.run([*alone, "true"], capture_output=True).returncode == 0:
+        command = [*alone, *command]
+    environment = os.environ | {"VTRAIN_HOME": str(tmp_path), "PYTHONPATH": str(root)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == "hello\n" * (2 + bool(shutil.which("curl"))) + "405\n"
+    assert "Refused: The emulator does not emulate GET https://run.googleapis.com/v1/x.\n" in ended.stderr
+    assert [file.name for file in (tmp_path / "emulator").iterdir()] == []
 
 
 def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from vtrain.atomic import publish_file
-from vtrain.https_proxy import BUNDLE_VARIABLES, PROXY_VARIABLES, is_own_proxy
+from vtrain.https_proxy import BUNDLE_VARIABLES, leading_here
 
 HOSTS = ("*.googleapis.com", "localhost")
 VALID = timedelta(days=365)
@@ -44,8 +44,7 @@ def server_tls(key: Path, bundle: Path) -> ssl.SSLContext:
 
 def _trusted() -> list[bytes]:
     """The certificates that the user's programs trust: those of the variables, and those of the machine."""
-    is_led = is_own_proxy(os.environ.get(PROXY_VARIABLES[0], ""))
-    named = [] if is_led else map(os.environ.get, BUNDLE_VARIABLES)
+    named = [os.environ.get(name) for name in BUNDLE_VARIABLES if name not in leading_here()]
     paths = map(Path, filter(None, [*named, ssl.get_default_verify_paths().cafile or certifi.where()]))
     return [path.read_bytes() for path in dict.fromkeys(paths) if path.is_file()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
@@ -33,7 +34,7 @@ from vtrain.emulator.vertex.metadata_server import HEADERS, metadata_routes
 from vtrain.emulator.vertex.rest import api_routes, as_json
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
-from vtrain.https_proxy import leave_other_emulator
+from vtrain.https_proxy import leading_here
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
 from vtrain.runtime.supervisor_process import reap
 
@@ -139,7 +140,8 @@ class _Opened(NamedTuple):
 def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
     """The server with its port, its record, and gRPC beside it where that is asked for."""
     make_folder(order.home)
-    leave_other_emulator()
+    for name in leading_here():  # another emulator, for jobs and for what installs their packages
+        os.environ.pop(name, None)
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
         service = TrainingService(order.home, order.backend, most_jobs=order.most_jobs, tell=tell)

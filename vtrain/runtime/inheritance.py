@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vtrain.atomic import discard, publish_file
 from vtrain.errors import ConfigError
+from vtrain.https_proxy import leading_here
 from vtrain.messages.secrets import names_secret
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
@@ -40,7 +41,9 @@ def inherited_environment() -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if (name in INHERITED or name.startswith(INHERITED_PREFIXES)) and not names_secret(name)
+        if (name in INHERITED or name.startswith(INHERITED_PREFIXES))
+        and not names_secret(name)
+        and name not in leading_here()
     }
     for name, value in inherited.items():
         if any("\ud800" <= letter <= "\udfff" for letter in name + value):  # an order is JSON, which is text
