@@ -20,6 +20,11 @@ own.deploy(model, deployed_model_display_name="first", traffic_percentage=100)
 own.deploy(model, deployed_model_display_name="second", traffic_percentage=30)
 assert sorted(own.traffic_split.values()) == [30, 70], own.traffic_split
 answer = own.predict(instances=[[1.5, 2.0]], parameters={"a": 1})
+client = aiplatform.gapic.PredictionServiceClient()
+body = {"data": b'{"instances": [[1, 2]]}', "content_type": "application/json"}
+assert b"3" in client.raw_predict({"endpoint": own.resource_name, "http_body": body}).data
+raw = own.raw_predict(b'{"instances": [[1, 2]]}', {"Content-Type": "application/json"})
+assert raw.json() == {"predictions": [3]} and raw.headers["X-Vertex-AI-Endpoint-Id"], raw.headers
 assert answer.predictions == [3.5] and answer.model_resource_name == model.resource_name, answer
 own.update(display_name="changed", description="of mine")
 (listed,) = aiplatform.Endpoint.list(filter='display_name="changed"')

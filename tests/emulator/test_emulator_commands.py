@@ -80,7 +80,7 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     assert (
         exports.count(f"={bundle}\n") == len(BUNDLE_VARIABLES) and "CERTIFICATE" in Path(bundle).read_text()
     )
-    assert f"export HTTPS_PROXY=http://token:{token}@{address.removeprefix('http://')}\n" in exports
+    assert f"export HTTPS_PROXY=http://vtrain:{token}@{address.removeprefix('http://')}\n" in exports
     assert list((machine.home / "emulator").glob("*.key")) == []
     shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT"'
     told = subprocess.run(["sh", "-c", shell, "sh", exports], capture_output=True, text=True, check=True)

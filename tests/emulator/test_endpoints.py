@@ -226,6 +226,20 @@ def test_a_deployed_model_is_changed(http: Http, endpoint: str, upload: Callable
     assert found["automaticResources"] == {"minReplicaCount": 2}
 
 
+def test_a_raw_prediction_is_the_servers_own_answer(
+    http: Http, endpoint: str, upload: Callable[..., str]
+) -> None:
+    deployed = deploy(http, endpoint, upload())
+    reply = http(
+        "POST", f"/v1/{endpoint}:rawPredict", b'{"instances": [[1, 2]], "own": 1}', Content_Type="a/b"
+    )
+    assert (reply.status, reply.body) == (200, b'{"predictions": [3]}')
+    assert reply.headers["x-vertex-ai-deployed-model-id"] == deployed
+    assert reply.headers["content-type"] == "application/json"
+    message = refused(http("POST", f"/v1/{endpoint}:rawPredict", b"\xff"), 400, "INVALID_ARGUMENT")
+    assert "refuses the request" in message
+
+
 @pytest.mark.parametrize(
     ("body", "word"),
     [

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -44,6 +45,7 @@ _MUTABLE = frozenset(
     "dedicatedResources automaticResources disableContainerLogging enableAccessLogging".split()
 )
 """The fields of a deployed model that a mutation changes."""
+A = TypeVar("A")
 _NEW = "0"
 """In a traffic split the model that is just being deployed."""
 
@@ -208,16 +210,10 @@ class Endpoints:
         instances = call.fields.get("instances")
         if not isinstance(instances, list) or not instances:
             raise invalid("instances is required, a list with at least one item.")
-        found = self._files.find(call.name)
-        ids = {one.id: one for one in found.deployed_models}
-        shares = {name: share for name, share in found.traffic_split.items() if share > 0 and name in ids}
-        if not shares:
-            raise VertexRefusal("FAILED_PRECONDITION", f"No model of {call.name} has traffic.")
-        (chosen,) = random.choices(list(shares), list(shares.values()))
-        deployed = ids[chosen]
-        model = self._find_model(f"{deployed.model}@{deployed.model_version_id}")
+        deployed, model = self._chosen(call)
         request = {name: call.fields[name] for name in ("instances", "parameters") if name in call.fields}
-        predictions = self._predictions(_key(call.name, chosen), model, request)
+        key = _key(call.name, deployed.id)
+        predictions = self._asked(key, model, lambda: self._servers.ask(key, model, request))
         return {
             "predictions": predictions,
             "deployedModelId": deployed.id,
@@ -225,6 +221,32 @@ class Endpoints:
             "modelVersionId": deployed.model_version_id,
             "modelDisplayName": model.display_name,
         }
+
+    def raw_predict(self, call: VertexCall) -> Document:
+        """The answer of one of the models to a body of any form, as it is."""
+        body = call.fields.get("httpBody") or {}
+        content, content_type = b64decode(body.get("data", "")), body.get("contentType", "")
+        deployed, model = self._chosen(call)
+        key = _key(call.name, deployed.id)
+        answered, answer = self._asked(
+            key, model, lambda: self._servers.ask_raw(key, model, content, content_type)
+        )
+        return {
+            "contentType": answered,
+            "data": b64encode(answer).decode(),
+            "deployedModelId": deployed.id,
+        }
+
+    def _chosen(self, call: VertexCall) -> tuple[DeployedModel, Model]:
+        """One of the models of an endpoint, by their shares of the traffic."""
+        found = self._files.find(call.name)
+        ids = {one.id: one for one in found.deployed_models}
+        shares = {name: share for name, share in found.traffic_split.items() if share > 0 and name in ids}
+        if not shares:
+            raise VertexRefusal("FAILED_PRECONDITION", f"No model of {call.name} has traffic.")
+        (chosen,) = random.choices(list(shares), list(shares.values()))
+        deployed = ids[chosen]
+        return deployed, self._find_model(f"{deployed.model}@{deployed.model_version_id}")
 
     def uses(self) -> dict[tuple[str, str], list[Document]]:
         """Where models are deployed, by name and version: `Model.deployed_models`."""
@@ -245,7 +267,8 @@ class Endpoints:
         except VtrainError:
             pass  # each prediction says why
 
-    def _predictions(self, key: str, model: Model, request: Document) -> list[Any]:
+    def _asked(self, key: str, model: Model, ask: Callable[[], A]) -> A:
+        """What the healthy server of a deployed model answers. Raises VertexRefusal."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(self._servers.using(key, model))
@@ -258,7 +281,7 @@ class Endpoints:
                 self._servers.stop(key)  # it was undeployed while its server started
                 raise VertexRefusal("NOT_FOUND", f"{endpoint} has no deployed model {deployed_id}.")
             try:
-                return self._servers.ask(key, model, request)
+                return ask()
             except ConfigError as error:
                 raise invalid(error.message) from None
             except VtrainError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from google.api import httpbody_pb2
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
 from google.protobuf.message import DecodeError
@@ -21,7 +22,7 @@ from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_p
 from vtrain.emulator.vertex.methods import METHODS, OPERATIONS, SERVICES, pattern_of
 from vtrain.emulator.vertex.rest import client_answer
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import EMPTY, OPERATION, WHOLE, Method, VertexCall
+from vtrain.emulator.vertex.vertex_call import EMPTY, HTTP_BODY, OPERATION, WHOLE, Method, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of, snake_case
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
@@ -195,6 +196,8 @@ def _collection(method: Method) -> str:
 def _answer_of(method: Method, messages: dict[str, Any]) -> Any:
     if method.answer == EMPTY:
         return empty_pb2.Empty
+    if method.answer == HTTP_BODY:
+        return httpbody_pb2.HttpBody
     if method.answer in messages and method.answer != OPERATION:
         return messages[method.answer].pb()
     return getattr(operations_pb2, method.answer)

@@ -26,6 +26,7 @@ from vtrain.emulator.vertex.kept_methods import (
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import (
     EMPTY,
+    HTTP_BODY,
     OPERATION,
     WHOLE,
     Document,
@@ -212,6 +213,16 @@ _PREDICTION_METHODS = (
         "PredictResponse",
         WHOLE,
         ("instances", "parameters", "labels"),
+        named="endpoint",
+    ),
+    Method(
+        "RawPredict",
+        "POST",
+        "*:rawPredict",
+        _of_endpoints(Endpoints.raw_predict),
+        HTTP_BODY,
+        WHOLE,
+        ("httpBody",),
         named="endpoint",
     ),
 )

@@ -20,7 +20,7 @@ from vtrain.messages.model import Model
 from vtrain.messages.names import LOCAL_PROJECT
 from vtrain.runtime.serving.artifacts import check_artifacts, foreign_part
 from vtrain.runtime.serving.prediction_images import prediction_image
-from vtrain.runtime.serving.serving_contract import ask, await_health, served, start_seconds
+from vtrain.runtime.serving.serving_contract import ask, ask_raw, await_health, served, start_seconds
 
 MOST_SERVERS = 16
 """Servers at once. One more ends the one that was asked the longest time ago, until that is asked again."""
@@ -73,6 +73,11 @@ class ModelServers:
         except (ValueError, OverflowError, RecursionError) as error:
             raise ServiceError(f"The model's answer has no form in JSON: {error}.") from error
         return predictions
+
+    def ask_raw(self, key: str, model: Model, body: bytes, content_type: str) -> tuple[str, bytes]:
+        """The answer of the model's server as it is: its type, and its content. Raises as `ask`."""
+        with self.using(key, model) as server:
+            return ask_raw(server.address, served(model, "").predict_route, body, content_type)
 
     def abandon(self, key: str) -> None:
         """Let the server of a model get healthy no more, without waiting for its end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -28,7 +29,7 @@ from vtrain.emulator.vertex.documents import (
 from vtrain.emulator.vertex.logging_api import list_entries
 from vtrain.emulator.vertex.methods import find_method
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import WHOLE, Document, Method, VertexCall
+from vtrain.emulator.vertex.vertex_call import HTTP_BODY, WHOLE, Document, Method, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
 from vtrain.messages.codec import camel_case
@@ -57,7 +58,7 @@ def api_routes(service: TrainingService) -> list[Route]:
         return await _answered(request, lambda body: _call_vertex(service, request, body))
 
     async def logging(request: Request) -> Response:
-        return await _answered(request, lambda body: list_entries(service, read_json(body)))
+        return await _answered(request, lambda body: as_json(list_entries(service, read_json(body)), 200))
 
     async def project(request: Request) -> Response:
         named = request.path_params["project"]
@@ -79,13 +80,12 @@ def _limiter() -> CapacityLimiter:
     return CapacityLimiter(SLOW_THREADS)
 
 
-async def _answered(request: Request, run: Callable[[bytes], Document]) -> Response:
+async def _answered(request: Request, run: Callable[[bytes], Response]) -> Response:
     """The answer of a function that works in a thread, or that of its error."""
     try:
         body = await receive_body(request)
-        is_slow = request.scope["path"].endswith((":predict", ":wait"))
-        answer = await to_thread.run_sync(run, body, limiter=_limiter() if is_slow else None)
-        return as_json(answer, 200)
+        is_slow = request.scope["path"].endswith((":predict", ":rawPredict", ":wait"))
+        return await to_thread.run_sync(run, body, limiter=_limiter() if is_slow else None)
     except StorageRefusal as refusal:  # the body is too large or too slow
         document = {"code": refusal.status, "message": refusal.message, "status": "INVALID_ARGUMENT"}
         return as_json({"error": document}, refusal.status)
@@ -125,11 +125,12 @@ def read_json(body: bytes) -> Document:
     return document
 
 
-def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Document:
+def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Response:
     """Carry out one request of Vertex AI. Raises VertexRefusal, VtrainError."""
     query = _read_query(request.scope["query_string"])
     method, place = find_place(request.method, request.scope["path"])
-    document = read_json(body)
+    is_raw = method.answer == HTTP_BODY
+    document = {"httpBody": _http_body(request, body)} if is_raw else read_json(body)
     fields: Document = {}
     for name, value in query.items():
         if name not in _COMMON:
@@ -144,7 +145,17 @@ def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Doc
     version = "v1beta1" if request.scope["path"].startswith("/v1beta1/") else "v1"
     numbers = "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
     answer = method.handler(service, VertexCall(place=place, fields=fields, body=document, version=version))
-    return client_answer(method, answer, place.project, numbers=numbers)
+    if is_raw:
+        ids = {
+            "X-Vertex-AI-Endpoint-Id": place.id,
+            "X-Vertex-AI-Deployed-Model-Id": answer["deployedModelId"],
+        }
+        return Response(b64decode(answer["data"]), headers={"Content-Type": answer["contentType"], **ids})
+    return as_json(client_answer(method, answer, place.project, numbers=numbers), 200)
+
+
+def _http_body(request: Request, body: bytes) -> Document:
+    return {"contentType": request.headers.get("content-type", ""), "data": b64encode(body).decode()}
 
 
 def client_answer(method: Method, answer: Document, project: str, *, numbers: bool) -> Document:

@@ -14,6 +14,8 @@ Document = dict[str, Any]
 WHOLE = "*"
 """The body is the request itself."""
 EMPTY, OPERATION = "Empty", "Operation"
+HTTP_BODY = "HttpBody"
+"""The answer of a method whose bodies, of request and answer, may be of any type (`google.api.HttpBody`)."""
 P = TypeVar("P")
 
 

@@ -41,6 +41,7 @@ START_SECONDS = 1800.0
 """The time for a container to become healthy where its model does not say: Vertex AI's half an hour."""
 TELL_SECONDS = 15.0
 """The time between two messages about a server that is not healthy."""
+_JSON = "application/json"
 PREDICT_SECONDS = 600.0
 LARGEST_REQUEST = 1_500_000
 """Bytes of a request, and of an answer, that Vertex AI takes."""
@@ -115,7 +116,7 @@ def await_health(
     def is_settled() -> bool:
         nonlocal answer
         try:
-            status, _ = _ask(address, "GET", route, seconds=min(HEALTH_SECONDS, seconds))
+            status, *_ = _ask(address, "GET", route, seconds=min(HEALTH_SECONDS, seconds))
         except (OSError, http.client.HTTPException) as error:
             answer = str(error) or type(error).__name__
             return bool(failure())
@@ -147,9 +148,22 @@ def ask(address: Address, route: str, request: dict[str, Any]) -> list[Any]:
 
     Raises ConfigError for a request that the model refuses, ServiceError for any other failure.
     """
-    body = json.dumps(request).encode()
+    _, content = ask_raw(address, route, json.dumps(request).encode())
+    found = _object(content).get("predictions")
+    if not isinstance(found, list):
+        raise ServiceError(
+            f'The model\'s server answered without a list "predictions": {_words(content)}',
+            hint='The contract of Vertex AI has it answer with the JSON object {"predictions": […]}.',
+        )
+    return found
+
+
+def ask_raw(address: Address, route: str, body: bytes, content_type: str = _JSON) -> tuple[str, bytes]:
+    """What a server answers a request with: its type, and its content. Raises as `ask`."""
     try:
-        status, content = _ask(address, "POST", route, body=body, seconds=PREDICT_SECONDS)
+        status, answered, content = _ask(
+            address, "POST", route, body=body, content_type=content_type, seconds=PREDICT_SECONDS
+        )
     except (OSError, http.client.HTTPException) as error:
         words = str(error) or type(error).__name__
         raise ServiceError(f"The model's server did not answer the prediction: {words}.") from error
@@ -158,13 +172,7 @@ def ask(address: Address, route: str, request: dict[str, Any]) -> list[Any]:
         raise ConfigError(f"The model refuses the request ({status.value} {status.phrase}): {said}")
     if status != HTTPStatus.OK:
         raise ServiceError(f"The model failed to predict ({status.value} {status.phrase}): {said}")
-    found = _object(content).get("predictions")
-    if not isinstance(found, list):
-        raise ServiceError(
-            f'The model\'s server answered without a list "predictions": {_words(content)}',
-            hint='The contract of Vertex AI has it answer with the JSON object {"predictions": […]}.',
-        )
-    return found
+    return answered, content
 
 
 def _words(content: bytes) -> str:
@@ -219,15 +227,24 @@ class _ServerConnection(http.client.HTTPConnection):
 
 
 def _ask(
-    address: Address, method: str, route: str, *, seconds: float, body: bytes | None = None
-) -> tuple[HTTPStatus, bytes]:
-    """One exchange with a server of this machine. Raises OSError and HTTPException."""
+    address: Address,
+    method: str,
+    route: str,
+    *,
+    seconds: float,
+    body: bytes | None = None,
+    content_type: str = "",
+) -> tuple[HTTPStatus, str, bytes]:
+    """One exchange with a server of this machine: status, type and content of its answer.
+
+    Raises OSError and HTTPException.
+    """
     connection = _ServerConnection(address, seconds)
     try:
         connection.connect()
         opened = connection.sock  # the connection itself lets go of it while the answer is read
         with deadline(seconds, lambda: opened) as expiry:
-            headers = {"Content-Type": "application/json"} if body is not None else {}
+            headers = {"Content-Type": content_type} if content_type else {}
             connection.request(method, route, body=body, headers=headers)
             answer = connection.getresponse()
             content = answer.read(LARGEST_ANSWER + 1)
@@ -235,7 +252,7 @@ def _ask(
             raise TimeoutError("it takes too long")
         if len(content) > LARGEST_ANSWER:
             raise http.client.HTTPException(f"the answer is larger than {LARGEST_ANSWER} bytes")
-        return HTTPStatus(answer.status), content
+        return HTTPStatus(answer.status), answer.getheader("Content-Type", ""), content
     except ValueError as error:
         raise http.client.HTTPException(f"it answered with no status of HTTP: {error}") from error
     finally:
