@@ -24,6 +24,8 @@ from vtrain.messages.codec import camel_case
 
 CALL = "in_context"
 """The only function that filters call: whether an artifact or an execution belongs to a context."""
+LISTS = ("parent_contexts", "child_contexts")
+"""The fields that filters compare with several values."""
 LONGEST = 20_000
 DEEPEST = 30
 Test = Callable[[Mapping[str, Any]], bool]
@@ -139,8 +141,9 @@ class _FilterReader:
 
     def _restriction(self) -> Restriction:
         field = _unquoted(self._next())
-        while self._peek() and (field.endswith(".") or self._peek().startswith(".")):
-            field += _unquoted(self._next())  # labels."a key in quotes"
+        is_metadata = field == "metadata."
+        while self._peek() and (field.endswith(".") or (is_metadata and self._peek().startswith("."))):
+            field += _unquoted(self._next())  # labels."a key in quotes", metadata."one".string_value
         comparison, value = self._next(), self._next()
         if value == "-":
             value += self._next()
@@ -148,7 +151,7 @@ class _FilterReader:
             self._next()
             return Restriction(field, "()", _unquoted(value))
         values = [value]
-        while comparison == ":" and self._peek() == ",":
+        while field in LISTS and comparison == ":" and self._peek() == ",":
             self._next()
             values.append(self._next())
         if comparison not in (*COMPARISONS, ":") or any(value in ("", "(", ")") for value in values):

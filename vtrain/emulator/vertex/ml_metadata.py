@@ -19,6 +19,7 @@ from vtrain.emulator.vertex.documents import read_request, updated, with_project
 from vtrain.emulator.vertex.filters import (
     CALL,
     COMPARISONS,
+    LISTS,
     Restriction,
     Test,
     has,
@@ -247,7 +248,7 @@ class MlMetadata:
         if field == CALL:
             members = frozenset(self.contexts.files.find(wanted).members)
             return lambda document: document["name"] in members
-        if field in ("parent_contexts", "child_contexts") and restriction.comparison == ":":
+        if field in LISTS and restriction.comparison == ":":
             names = [str(with_project(name, LOCAL_PROJECT)) for name in restriction.value.split(",")]
             if field == "parent_contexts":
                 return lambda document: set(names) <= set(document.get("parentContexts", ()))
