@@ -55,10 +55,11 @@ def test_a_browser_gets_a_cookie_and_goes_on_without_the_token(vtrain_home: Path
     table = [*routes(backend, backend.settings(CommandLine())), Route("/v1/x", api, methods=["GET", "POST"])]
     with serve(Guard(Starlette(routes=table), Admission(pages=OWN_PAGES, token="secret"))) as url:
         board = Board(url)
-        assert board("GET", "/", **html).status == 401
-        assert (
-            board("GET", "/secret/", sec_fetch_site="none").status == 200
-        )  # a program, which keeps no cookies
+        refused = board("GET", "/", **html)
+        assert (refused.status, refused.headers["content-type"]) == (401, "text/html; charset=utf-8")
+        assert b"Use the whole address" in refused.body
+        of_a_program = board("GET", "/secret/", sec_fetch_site="none")
+        assert of_a_program.status == 200  # it keeps no cookies
         entered = board("GET", "/secret/?find=x", **html)
         assert (entered.status, entered.headers["location"]) == (303, f"{url}/?find=x")
         cookie, *attributes = entered.headers["set-cookie"].lower().split("; ")

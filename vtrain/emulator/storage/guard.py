@@ -142,16 +142,16 @@ class Guard:
             await self._app(scope, receive, send)
             return
         scope = self._admission.without_token(scope)
+        is_browser = "text/html" in Headers(scope=scope).get("accept", "")
         try:
             self._admission.check(scope)
         except StorageRefusal as refusal:
             if refusal.reason == NOT_EMULATED:
                 self._refused.record(Headers(scope=scope)["host"], refusal.message)
-            response = answer_refusal(refusal)
+            response = _refusal_page(refusal) if is_browser else answer_refusal(refusal)
             response.headers["connection"] = "close"  # the body of the request has not been read
             await response(scope, receive, send)
             return
-        is_browser = "text/html" in Headers(scope=scope).get("accept", "")
         if PREFIX in scope and is_browser and self._admission.is_page(scope):
             await _entry(scope, self._admission.cookie)(scope, receive, send)
             return
@@ -170,6 +170,12 @@ def _entry(scope: Scope, cookie: tuple[str, str]) -> Response:
         response = Response(page, 200, _ENTRY, media_type="text/html; charset=utf-8")
     response.set_cookie(*cookie, httponly=True, samesite="strict")
     return response
+
+
+def _refusal_page(refusal: StorageRefusal) -> Response:
+    """A refusal for a person, who has typed an address."""
+    page = f"<title>vtrain</title><p>{html.escape(refusal.message)}"
+    return Response(page, refusal.status, media_type="text/html; charset=utf-8")
 
 
 def user_information(authorization: str) -> str:
