@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -246,7 +247,7 @@ def test_an_edited_package_with_a_back_end_is_built_by_the_program(
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("ending", ["cancel", "kill"])
+@pytest.mark.parametrize("ending", ["cancel", "kill", "kill the program"])
 def test_a_build_of_an_image_ends_with_its_job(
     tmp_path: Path,
     docker_backend: LocalBackend,
@@ -258,10 +259,15 @@ def test_a_build_of_an_image_ends_with_its_job(
     monkeypatch.setattr("environment_packages.BACKEND", SLOW_IN_AN_IMAGE.format(here=str(tmp_path)))
     name = submit(docker_backend, trainer(sdist(tmp_path, CODE), base_image))
     folder = folder_of(home, name)
-    until(lambda: builds(home) != [] and "RUN" in " ".join(lines(docker_backend, name, "service")))
+    # From here on nothing is said: a build whose lines nobody reads would end by itself.
+    until(lambda: "Preparing metadata" in " ".join(lines(docker_backend, name, "service")[-1:]))
+    assert builds(home) != []
     if ending == "kill":
         kill_supervisor(folder)
         until(lambda: programs(folder.path) == [] and builds(home) == [])
+    if ending == "kill the program":
+        os.kill(programs(folder.path)[0], signal.SIGKILL)
+        until(lambda: KILLED in lines(docker_backend, name, "service"))
     docker_backend.cancel(name)
     assert ended(docker_backend, name).state == states.CANCELLED
     assert builds(home) == []

@@ -151,24 +151,27 @@ def _build_with_buildx(engine: Engine, request: BuildRequest, tell: Tell) -> str
         _context(request, request.dockerfile) as context,
     ):
         id_file = Path(folder, "id")
-        # A session of its own: Ctrl-C is for us, who then end the program with its plugin.
+        # Ctrl-C is for us, who then end the build with its plugin. Not so in the program that prepares a job:
+        # it leads a session, and its group is ended as a whole, whatever has ended the program itself.
+        is_apart = os.getsid(0) != os.getpid()
+        end = os.killpg if is_apart else os.kill
         with subprocess.Popen(
             _buildx_command(engine, request, id_file),
             stdin=context,
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             env=os.environ | ({"DOCKER_HOST": engine.address.host} if engine.address.is_local else {}),
-            start_new_session=True,
+            start_new_session=is_apart,
         ) as program:
             assert program.stderr is not None
             try:
                 words = follow_buildx(program.stderr, steps)
             except BaseException:
                 with suppress(ProcessLookupError):
-                    os.killpg(program.pid, signal.SIGTERM)
+                    end(program.pid, signal.SIGTERM)
                     with suppress(subprocess.TimeoutExpired):
                         program.wait(END_SECONDS)
-                    os.killpg(program.pid, signal.SIGKILL)
+                    end(program.pid, signal.SIGKILL)
                 raise
         if program.returncode == 0:
             return id_file.read_text()
