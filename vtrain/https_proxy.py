@@ -19,7 +19,7 @@ BUNDLE_VARIABLES = (
 """By these requests, OpenSSL, curl and TensorFlow, httplib2, gcloud, Node and gRPC find what to trust."""
 LED_DOMAIN = "googleapis.com"
 _USER = "vtrain"
-"""The user of proxies of vtrain, by which they are told from the user's own."""
+"""The user in the URLs of vtrain's proxies; a proxy with another one is the user's own."""
 
 
 def led_variables(place: str, token: str, bundle: str) -> dict[str, str]:

@@ -221,6 +221,18 @@ def test_googles_address_of_storage_leads_here(home: Path, tmp_path: Path) -> No
     assert list(home.glob("jobs/*/storage/key.pem")) == []
 
 
+@pytest.mark.gcloud
+def test_gcloud_storage_needs_no_account(home: Path, tmp_path: Path) -> None:
+    (home / "buckets" / "stage").mkdir(parents=True)
+    (home / "buckets" / "stage" / "text").write_text("content")
+    code = 'import subprocess\nsubprocess.run(["gcloud", "storage", "cat", "gs://stage/text"], check=True)\n'
+    backend = open_backend("process", settings_with(home))
+    assert isinstance(backend, LocalBackend)
+    name = submit(backend, job_of(tmp_path, code))
+    ended(backend, name)
+    assert lines(backend, name, PRIMARY)[0] == "content"
+
+
 def test_no_proxy_is_asked_for_storage(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "internal.example")
     code = 'import os\nprint(os.environ["NO_PROXY"], os.environ["no_proxy"], os.environ["NO_GCE_CHECK"])\n'

@@ -14,8 +14,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -325,6 +326,17 @@ def test_the_token_is_asked_for(machine: Machine, words: tuple[str, ...]) -> Non
     for wrong in (address, f"{url}x", f"{address}/token-", f"{address}/x{url.rpartition('/')[2]}"):
         with pytest.raises(OSError, match="401"):
             urlopen(f"{wrong}/v1/projects/p/locations/l/customJobs")
+
+
+def test_a_shell_of_an_earlier_start_is_told(machine: Machine) -> None:
+    """gcloud reads the new token from the file, which has the old name."""
+    address, _, token = machine.run("start", "--detach", "--port=0").stdout.strip().rpartition("/")
+    path = "token-of-before/v1/projects/p/locations/l/customJobs"
+    old = Request(f"{address}/{path}", headers={"Authorization": f"Bearer {token}"})
+    with pytest.raises(HTTPError, match="403") as refused:
+        urlopen(old)
+    with refused.value as answer:
+        assert "an earlier start" in (said := answer.read().decode()) and "`vtrain emulator env`" in said
 
 
 def test_without_a_token_where_nobody_wants_one(machine: Machine) -> None:

@@ -198,6 +198,24 @@ def test_numbers_of_any_size_are_kept(http: Http) -> None:
     assert http("POST", f"{STORE}/contexts", {"metadata": nested}).status == 400
 
 
+def test_masks_do_not_pass_the_limits(http: Http) -> None:
+    path = f"/v1/{make(http, 'contexts', 'masks', metadata={'my_key': 'ä' * 90_000})['name']}"
+    assert http("PATCH", f"{path}?updateMask=metadata.b", {"metadata": {"b": "x" * 10_000}}).status == 200
+    for mask in ("metadata.c", "metadata." + ".".join(["c"] * 9000)):
+        refused = http("PATCH", f"{path}?updateMask={mask}", {"metadata": {"c": "x" * 10_000}})
+        assert (refused.status, refused.document["error"]["status"]) == (400, "INVALID_ARGUMENT")
+    for index in range(2):
+        body = {"labels": {f"long_{index}": "x" * 600_000}}
+        refused = http("PATCH", f"{path}?updateMask=labels.long_{index}", body)
+        assert refused.status == (400 if index else 200)
+
+
+def test_masks_name_keys_as_they_are(http: Http) -> None:
+    path = f"/v1/{make(http, 'contexts', 'keys', labels={'my_key': 'a', 'myKey': 'b'})['name']}"
+    changed = http("PATCH", f"{path}?updateMask=labels.my_key,labels.new_one", {"labels": {"new_one": "c"}})
+    assert changed.document["labels"] == {"myKey": "b", "new_one": "c"}
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [

@@ -426,7 +426,9 @@ def test_an_address_of_http_is_not_fetched(served: Served) -> None:
 )
 def test_a_client_needs_the_token(header: str, status: int) -> None:
     with serving(token="right") as running, running.send(connect_head(f"{STORAGE}:443", header)) as client:
-        assert client.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
+        answer = client.recv(1000)
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+        assert (b"\r\nProxy-Authenticate: Basic " in answer) is (status == 407)  # else git gives no login
 
 
 def test_the_token_of_the_connection_is_enough() -> None:

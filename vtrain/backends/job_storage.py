@@ -90,11 +90,12 @@ def storage_variables(
     url = f"http://token:{order.token}@{name}:{order.port}"
     direct = direct_hosts(name, "localhost,127.0.0.1") if bundle else name
     found = dict.fromkeys(VARIABLES, url) | dict.fromkeys(NO_PROXY_VARIABLES, direct)
-    return (
-        found
-        | {"NO_GCE_CHECK": "true"}
-        | (led_variables(f"{name}:{order.port}", order.token, bundle) if bundle else {})
-    )
+    found |= {"NO_GCE_CHECK": "true"}
+    if not bundle:
+        return found
+    # Else gcloud storage asks for an account. Who comes by the proxy needs none.
+    found |= {"CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true"}
+    return found | led_variables(f"{name}:{order.port}", order.token, bundle)
 
 
 def bundle_file(folder: JobFolder) -> Path:

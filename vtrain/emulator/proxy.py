@@ -41,6 +41,8 @@ _BLOCK = 64 * 1024
 _CONFIRMED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 _REFUSED = re.compile(r"(?:.+\.)?googleapis\.com|accounts\.google\.com")
 """Other hosts of Google's, which are refused without a look at the call."""
+_NO_LOGIN = '407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm="vtrain"'
+"""With what asks for the login: git sends none before."""
 _OWN = "403 The emulator's proxy does not lead to {} on this machine"
 _CONNECTION_ERRORS = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError)
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -97,7 +99,7 @@ class Proxy:
     ) -> None:
         try:
             if not self._admits(logins):
-                raise ProxyRefusal("407 Proxy Authentication Required")
+                raise ProxyRefusal(_NO_LOGIN)
             if len(self._tasks) > MOST_TUNNELS:
                 raise ProxyRefusal(f"503 {MOST_TUNNELS} clients are connected to the emulator's proxy")
             host, port = _host_and_port(target)

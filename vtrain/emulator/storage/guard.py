@@ -38,12 +38,14 @@ STORAGE_PATHS = ("/storage/", "/upload/", "/resumable/", "/download/", "/batch")
 NOT_EMULATED = "notImplemented"
 PREFIX = "vtrain.prefix"
 """The key of a request's scope for what was taken off its path: `/TOKEN`, which links in answers need."""
+_TOKEN = "token-"
+_OR_VARIABLES = "or the variables that `vtrain emulator env` prints."
 _ENTRY = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
 
 
 def new_token() -> str:
     """A token, in a form that `messages.secrets` masks wherever it is the first part of a path."""
-    return f"token-{secrets.token_urlsafe(24)}"
+    return f"{_TOKEN}{secrets.token_urlsafe(24)}"
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,18 +99,24 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
             sentence = f"The header Host names {named}, which is not this service."
             raise StorageRefusal(403, "forbidden", f"{sentence} Start it with --allowed-host=NAME.")
         self._check_emulated(scope, host_name(hosts[0]))
-        given = has_address or LED in scope or self.admits(headers.getlist("authorization"))
-        if not given and not (is_page and self._has_cookie(headers)):
-            sentence = (
-                "This service asks for a token. Use the whole address that it printed when it started, or"
-            )
-            raise StorageRefusal(
-                401, "required", f"{sentence} the variables that `vtrain emulator env` prints."
-            )
+        self._check_token(scope, headers)
 
     def admits(self, authorizations: list[str]) -> bool:
         """Whether a client may come in with these headers."""
         return not self.token or has_token(authorizations, self.token)
+
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
+        """Raise StorageRefusal for a request without the token, or with that of another start in its path."""
+        has_it = PREFIX in scope or LED in scope
+        if not (has_it or self.admits(headers.getlist("authorization"))):
+            if self.is_page(scope) and self._has_cookie(headers):
+                return
+            sentence = "This service asks for a token. Use the whole address that it printed when it started"
+            raise StorageRefusal(401, "required", f"{sentence}, {_OR_VARIABLES}")
+        # gcloud reads the token from a file, where it is the new one. At 401 vtrain would call it too old.
+        if not has_it and scope["path"].startswith(f"/{_TOKEN}"):
+            sentence = "This address is that of an earlier start. Use the one that the service printed now"
+            raise StorageRefusal(403, "forbidden", f"{sentence}, {_OR_VARIABLES}")
 
     def _check_emulated(self, scope: Scope, host: str) -> None:
         """Raise StorageRefusal for a call of Google's that is not emulated, by its host or by its path."""

@@ -219,13 +219,14 @@ def masked(document: Mapping[str, Any], mask: str) -> dict[str, Any]:
         return dict(document)
     found: dict[str, Any] = {}
     for path in paths:
-        _take(document, [camel_case(step) for step in path.split(".")], found)
+        _take(document, path.split("."), found)
     return found
 
 
 def _take(document: Mapping[str, Any], steps: list[str], into: dict[str, Any]) -> None:
-    """Copy the value at the end of the steps, if there is one."""
+    """Copy the value at the end of the steps, if there is one. A step is a key as it is, or a field."""
     step, *rest = steps
+    step = step if step in document else camel_case(step)
     if step not in document:
         return
     value = document[step]
@@ -248,8 +249,9 @@ def updated(
         raise invalid("update_mask is required.")
     changed, source = to_document(current), to_document(wanted)
     for path in mask.split(","):
-        steps = [camel_case(step) for step in path.strip().split(".")]
-        if steps[0] not in changeable:
+        field, *below = path.strip().split(".")
+        steps = [camel_case(field), *below]
+        if steps[0] not in changeable or len(steps) > DEEPEST:
             raise invalid(f"update_mask: {path[:300]!r} is no field that an update changes.")
         _put(changed, source, steps)
     if needs_name and not changed.get("displayName", "displayName" not in changeable):
@@ -261,8 +263,9 @@ def updated(
 
 
 def _put(target: dict[str, Any], source: Mapping[str, Any], steps: list[str]) -> None:
-    """Copy the value at the end of the steps, or its absence."""
+    """Copy the value at the end of the steps, or its absence. A step is a key as it is, or a field."""
     step, *rest = steps
+    step = step if step in source or step in target else camel_case(step)
     value = source.get(step)
     if rest:
         below = target.setdefault(step, {})

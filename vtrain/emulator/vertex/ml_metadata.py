@@ -5,7 +5,6 @@ Sources of the rules: `metadata_service.proto` and its messages in `google/cloud
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.emulator.vertex.documents import read_request, updated, with_project
+from vtrain.emulator.vertex.documents import read_request, with_project
 from vtrain.emulator.vertex.filters import (
     CALL,
     COMPARISONS,
@@ -70,13 +69,11 @@ class Nodes(StoredResources[N]):
 
     def completed(self, document: Document) -> Any:
         """A new one, with its first etag."""
-        _check(document)
         return super().completed({"metadata": {}, **document, "etag": _next_etag("")})
 
     def update(self, call: VertexCall) -> Document:
         """Change fields, without a mask all that are given; with `allow_missing` one may be made."""
         wanted = self._read(call)
-        _check(to_document(wanted))
         given = to_document(wanted).keys() & self.changeable
         mask = call.text("updateMask") or ",".join(sorted(given - {"etag"}))
         try:
@@ -88,12 +85,20 @@ class Nodes(StoredResources[N]):
                         f"Specified {self._noun} `etag`: `{wanted.etag[:100]}` does not match server "
                         f"`etag`: `{etag}`",
                     )
-                changed = updated(found, wanted, mask, self.changeable, needs_name=False) if mask else found
+                changed = self.updated(found, wanted, mask) if mask else found
                 return self.shown(self.files.change(changed, etag=_next_etag(etag)))
         except VertexRefusal as refusal:
             if refusal.status != "NOT_FOUND" or not call.flag("allowMissing"):
                 raise
         return self.create_at_once(call)
+
+    def check(self, document: Document) -> None:
+        """Raise VertexRefusal for metadata, a name or a whole that are too long."""
+        if len(msgspec.json.encode(document.get("metadata"))) > LARGEST_METADATA:
+            raise invalid("metadata: The size of this field should not exceed 200KB.")
+        if len(document.get("displayName", "")) > LONGEST_NAME:
+            raise invalid(f"display_name: it has more than {LONGEST_NAME} characters.")
+        super().check(document)
 
 
 class MlMetadata:
@@ -291,14 +296,6 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "bool_value": {"true": True, "false": False}.get,
 }
 """How filters name the kinds of values in `metadata`, and what reads each."""
-
-
-def _check(document: Document) -> None:
-    """Raise VertexRefusal for metadata or a name that are too long."""
-    if len(json.dumps(document.get("metadata"))) > LARGEST_METADATA:
-        raise invalid("metadata: The size of this field should not exceed 200KB.")
-    if len(document.get("displayName", "")) > LONGEST_NAME:
-        raise invalid(f"display_name: it has more than {LONGEST_NAME} characters.")
 
 
 def _check_count(links: Sequence[Any], most: int, of: str) -> None:

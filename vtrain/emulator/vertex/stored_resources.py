@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
+
+import msgspec
 
 from vtrain.emulator.vertex.documents import listed_as, read_request, updated
 from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
@@ -78,6 +79,7 @@ class StoredResources(Generic[R]):
             raise invalid(f"{self._field}_id: {own_id[:200]!r} does not match {ID.pattern}.")
         wanted = self._read(call)
         given = to_document(wanted)
+        self.check(given)
         for name in self._needs:
             if name not in given:
                 raise invalid(f"{self._field}.{snake_case(name)} is required.")
@@ -140,10 +142,18 @@ class StoredResources(Generic[R]):
     def _changed(self, call: VertexCall) -> R:
         wanted = self._read(call)
         with self.files.changing(call.name) as found:
-            mask = call.text("updateMask")
-            return self.files.change(
-                updated(found, wanted, mask, self.changeable, needs_name="displayName" in self._needs)
-            )
+            return self.files.change(self.updated(found, wanted, call.text("updateMask")))
+
+    def updated(self, found: R, wanted: Any, mask: str) -> R:
+        """A resource with what a mask names of `wanted`. Raises VertexRefusal."""
+        changed = updated(found, wanted, mask, self.changeable, needs_name="displayName" in self._needs)
+        self.check(self.shown(changed))
+        return changed
+
+    def check(self, document: Document) -> None:
+        """Raise VertexRefusal for a resource that is too large."""
+        if len(msgspec.json.encode(document)) > LARGEST:
+            raise invalid(f"{self._field}: the resource has more than {LARGEST} bytes.")
 
     @property
     def changeable(self) -> frozenset[str]:
@@ -151,8 +161,6 @@ class StoredResources(Generic[R]):
         return frozenset(fields(self._message).keys() - self._message.output_fields - _FIXED)
 
     def _read(self, call: VertexCall) -> Any:
-        if len(json.dumps(call.body)) > LARGEST:
-            raise invalid(f"{self._field}: the resource has more than {LARGEST} bytes.")
         return read_request(self._message, call.body, self._field)
 
     def _operation(self, call: VertexCall, verb: str, resource: R) -> Document:
