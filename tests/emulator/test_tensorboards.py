@@ -12,6 +12,7 @@ from emulator_service import emulator_service
 from storage_service import Http
 
 from vtrain.emulator.vertex import tensorboards
+from vtrain.emulator.vertex.resource_files import ResourceFiles
 
 Document = dict[str, Any]
 PARENT = "/v1/projects/demo/locations/us-central1/tensorboards"
@@ -51,6 +52,26 @@ def run(http: Http, board: str) -> str:
 
 def make_series(http: Http, run: str, name: str, kind: Any = "SCALAR") -> str:
     return str(made(http, "POST", f"/v1/{run}/timeSeries", {"displayName": name, "valueType": kind})["name"])
+
+
+def test_a_batch_reads_what_is_there_once(http: Http, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    usual = ResourceFiles.below
+
+    def counted(files: Any, parent: str) -> Any:
+        reads.append(parent)
+        return usual(files, parent)
+
+    monkeypatch.setattr(ResourceFiles, "below", counted)
+    wanted = [{"displayName": str(number), "valueType": "SCALAR"} for number in range(20)]
+    requests = [{"parent": run, "tensorboardTimeSeries": one} for one in wanted]
+    batch = f"/v1/{run.rpartition('/runs/')[0]}:batchCreate"
+    assert len(made(http, "POST", batch, {"requests": requests})["tensorboardTimeSeries"]) == 20
+    assert len(reads) == 1
+    new = {"parent": run, "tensorboardTimeSeries": {"displayName": "new", "valueType": "SCALAR"}}
+    for again in ([requests[7]], [new, new]):
+        refused = http("POST", batch, {"requests": again})
+        assert refused.status == 400 and "already exists" in refused.document["error"]["message"]
 
 
 def written(series: str, *points: tuple[int, Any]) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -70,8 +70,16 @@ class StoredResources(Generic[R]):
         """The same, for messages whose creation is no operation."""
         return self.shown(self.make(call))
 
-    def make(self, call: VertexCall) -> Any:
-        """A new resource, with the id of the request or a number."""
+    def create_several(self, calls: Iterable[VertexCall]) -> list[Document]:
+        """The same for a batch, which reads the names below each parent once."""
+        taken: dict[str, set[str]] = {}
+        return [self.shown(self.make(call, taken)) for call in calls]
+
+    def make(self, call: VertexCall, taken: dict[str, set[str]] | None = None) -> Any:
+        """A new resource, with the id of the request or a number.
+
+        `taken` keeps the display names below each parent for the next call.
+        """
         if not REGION.fullmatch(call.location):
             raise invalid(f"{call.location[:100]!r} is not a region.")
         own_id = call.place.id or call.text(f"{camel_case(self._field)}Id")
@@ -83,16 +91,21 @@ class StoredResources(Generic[R]):
         for name in self._needs:
             if name not in given:
                 raise invalid(f"{self._field}.{snake_case(name)} is required.")
-        if self._is_unique and any(
-            one["displayName"] == wanted.display_name
-            for one in map(to_document, self.files.below(call.parent))
-        ):
-            raise invalid(f"{self._field}.display_name: {wanted.display_name[:200]!r} already exists.")
+        if self._is_unique:
+            self._take_display_name(call.parent, wanted.display_name, {} if taken is None else taken)
         now = timestamp()
         name = call.of_one(own_id or random_job_id()).name
         made = self.completed({**given, "name": name, "createTime": now, "updateTime": now})
         self.files.add(made)
         return made
+
+    def _take_display_name(self, parent: str, name: str, taken: dict[str, set[str]]) -> None:
+        """Raise VertexRefusal where another one below the parent has the name."""
+        if parent not in taken:
+            taken[parent] = {getattr(one, "display_name", "") for one in self.files.below(parent)}
+        if name in taken[parent]:
+            raise invalid(f"{self._field}.display_name: {name[:200]!r} already exists.")
+        taken[parent].add(name)
 
     def completed(self, document: Document) -> Any:
         """A new resource with the fields that only the service writes."""

@@ -83,12 +83,12 @@ class Tensorboards:
     def create_runs(self, call: VertexCall) -> Document:
         """Make several runs of an experiment."""
         calls = list(_each(call, "tensorboardRun", call.parent, "runs"))
-        return {"tensorboardRuns": [self.runs.create_at_once(one) for one in calls]}
+        return {"tensorboardRuns": self.runs.create_several(calls)}
 
     def create_series(self, call: VertexCall) -> Document:
         """Make several time series, of any runs of an experiment."""
         calls = list(_each(call, "tensorboardTimeSeries", call.name, "timeSeries"))
-        return {"tensorboardTimeSeries": [self.series.create_at_once(one) for one in calls]}
+        return {"tensorboardTimeSeries": self.series.create_several(calls)}
 
     def write_experiment(self, call: VertexCall) -> Document:
         """Add points to time series of several runs."""
