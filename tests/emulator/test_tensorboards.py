@@ -221,6 +221,6 @@ def test_a_damaged_line_hides_no_other(http: Http, run: str, home: Path) -> None
     made(http, "POST", f"/v1/{run}:write", {"timeSeriesData": [written(series, (1, 1))]})
     (file,) = home.rglob(f"{series.rpartition('/')[2]}/points.jsonl")
     with file.open("ab") as opened:
-        opened.write(b'{"step": "2", "wallTi\n7\n')
+        opened.write(b'7\n{"step": "2", "wallTi')  # as a full disk leaves it
     made(http, "POST", f"/v1/{run}:write", {"timeSeriesData": [written(series, (3, 3))]})
     assert values(http, series) == [("1", 1), ("3", 3)]

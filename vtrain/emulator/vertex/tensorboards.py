@@ -124,7 +124,8 @@ class Tensorboards:
 
     def _append(self, name: str, points: Sequence[TimeSeriesDataPoint]) -> None:
         file = self.series.files.folder(name) / _POINTS
-        lines = b"".join(msgspec.json.encode(to_document(point)) + b"\n" for point in points)
+        # Each line has its end before it too, so that one that a full disk or a kill has cut stays alone.
+        lines = b"".join(b"\n" + msgspec.json.encode(to_document(point)) + b"\n" for point in points)
         with self.series.files.changing(name) as found:
             try:
                 make_private(file.parent)
