@@ -37,7 +37,7 @@ def test_what_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_emulator_that_may_end_before_the_job_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*PROXIES, "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE"):
-        monkeypatch.setenv(name, "http://token:secret@127.0.0.1:1")
+        monkeypatch.setenv(name, "http://vtrain:secret@127.0.0.1:1")
     kept = inherited_environment()
     assert {"HTTP_PROXY", "NO_PROXY", "SSL_CERT_DIR"} <= set(kept)
     assert not {"HTTPS_PROXY", "https_proxy", "SSL_CERT_FILE", "CURL_CA_BUNDLE"} & set(kept)
