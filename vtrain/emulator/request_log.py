@@ -1,4 +1,4 @@
-"""What a server says of requests: one line for each, with status and milliseconds; and what it refused."""
+"""The lines of a server about requests: one for each, with status and milliseconds; and its refusals."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Execution(Resource, frozen=True):
 
 
 class Artifact(Resource, frozen=True):
-    """What a step reads or writes: data, a model, metrics."""
+    """Data, a model or metrics that a step reads or writes."""
 
     output_fields: ClassVar[frozenset[str]] = _WRITTEN
     name: str = ""

@@ -38,12 +38,13 @@ google.auth.default.
 
 def inherited_environment() -> dict[str, str]:
     """The variables that replicas inherit of this process. Raises ConfigError for one that is not UTF-8."""
+    led = leading_here()
     inherited = {
         name: value
         for name, value in os.environ.items()
         if (name in INHERITED or name.startswith(INHERITED_PREFIXES))
         and not names_secret(name)
-        and name not in leading_here()
+        and name not in led
     }
     for name, value in inherited.items():
         if any("\ud800" <= letter <= "\udfff" for letter in name + value):  # an order is JSON, which is text

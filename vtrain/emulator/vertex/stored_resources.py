@@ -1,4 +1,4 @@
-"""Resources that programs create beside training, and that are only kept: TensorBoards and datasets."""
+"""Resources that programs create beside training, and that are only kept: nothing runs for them."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ class StoredResources(Generic[R]):
         is_unique: bool = False,
         test_of: Callable[[Restriction], Test] = resource_test,
     ) -> None:
-        """`kept` is `message` with fields that the API does not have.
+        """`kept` is `message` with fields that the API does not have; `needs` are the required fields.
 
-        `needs` are the fields that have to be given. With `is_unique` no two below one parent have the same
-        display name.
-        `test_of` gives the tests of filters.
+        With `is_unique` no two below one parent have the same display name. `test_of` gives the tests of
+        filters.
         """
         self._noun = message.__name__
         self._field = snake_case(self._noun).removeprefix("_")
