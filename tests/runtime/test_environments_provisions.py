@@ -120,6 +120,12 @@ def test_what_belongs_together_is_installed_together(tmp_path: Path, wheelhouse:
         ("xgboost-cpu.1-1", "3.11", ["xgboost==1.1.*"], {"numpy<2", "pandas<3", "scikit-learn<1.6"}),
         ("xgboost-cpu.1-1", "3.13", ["xgboost"], set()),
         (
+            "xgboost-cpu.1-4",
+            "3.11",
+            ["xgboost==1.4.*", "setuptools<81"],
+            {"numpy<2", "pandas<3", "scikit-learn<1.6"},
+        ),
+        (
             "xgboost-cpu.1-6",
             "3.10",
             ["xgboost==1.6.*", "setuptools<81"],

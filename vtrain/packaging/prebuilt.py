@@ -128,7 +128,7 @@ _NEWEST_PYTHON: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
 }
 
 # Family and version → what the framework imports and its metadata does not name.
-_NEEDS = {("xgboost", "1.6"): ("setuptools<81",)}  # it imports pkg_resources
+_NEEDS = {("xgboost", f"1.{minor}"): ("setuptools<81",) for minor in (3, 4, 5, 6)}  # pkg_resources
 
 DEFAULT = ImageContents(family="", version="", python_version="", distributions=_ALWAYS)
 """The distributions that trainers count on where no image is named."""
