@@ -14,7 +14,7 @@ NOTEBOOKS: dict[str, frozenset[str]] = {
     for source, paths in _DATA["notebooks"].items()
     for path, found in paths.items()
 }
-"""The methods of each training notebook, as `JobService.CreateCustomJob`, and its behaviours, without a dot."""
+"""The methods of each notebook, as `JobService.CreateCustomJob`, and its behaviours, which have no dot."""
 CALLED = Counter(one for found in NOTEBOOKS.values() for one in found if "." in one)
 """How many notebooks call each method."""
 BEHAVIOURS = Counter(one for found in NOTEBOOKS.values() for one in found if "." not in one)
@@ -27,7 +27,7 @@ MISSING = {path: found & CALLED.keys() - ANSWERED for path, found in NOTEBOOKS.i
 
 
 def by_notebooks_won() -> list[tuple[int, tuple[str, ...]]]:
-    """The methods that are missing together, with the notebooks that call them and nothing else that is missing."""
+    """Methods that are missing together, with the number of notebooks that lack these and no other."""
     sets = Counter(tuple(sorted(missing)) for missing in MISSING.values() if missing)
     return sorted(
         ((number, methods) for methods, number in sets.items()), key=lambda each: (-each[0], each[1])
