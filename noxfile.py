@@ -25,7 +25,20 @@ if REPORTS:
 SEED = os.environ.get("VTRAIN_CI_SEED")
 """What decides the random examples and kills of a run of `.ci/run`."""
 
-OWN_SESSION = ("readme", "pages", "build", "api", "engine", "chaos", "torch", "gcloud", "sdk", "live", "gpu")
+OWN_SESSION = (
+    "readme",
+    "pages",
+    "build",
+    "api",
+    "engine",
+    "chaos",
+    "torch",
+    "gcloud",
+    "sdk",
+    "programs",
+    "live",
+    "gpu",
+)
 """The markers of the tests that have a session of their own."""
 USUAL = " and ".join(f"not {marker}" for marker in OWN_SESSION)
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
@@ -180,6 +193,13 @@ def sdk(session: nox.Session) -> None:
     """Programs of Google's Python library, and the contract tests on `vertex`, against the emulator."""
     _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "-m", "sdk", *session.posargs)
+
+
+@nox.session
+def programs(session: nox.Session) -> None:
+    """Programs as other people write them: old libraries, Prefect and Kubeflow, against the emulator."""
+    _install(session, ".[test,vertex,emulator,tuning]")
+    session.run("pytest", "-n", "4", "-m", "programs", *session.posargs)  # they wait most of the time
 
 
 @nox.session

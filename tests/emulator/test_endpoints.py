@@ -288,8 +288,9 @@ def test_odd_names(http: Http, name: str) -> None:
 
 
 def test_what_is_not_emulated(http: Http, endpoint: str) -> None:
-    private = {"displayName": "private", "dedicatedEndpointEnabled": True}
-    refused(http("POST", f"{PARENT}/endpoints", private), 405, "UNIMPLEMENTED")
+    for field in ("dedicatedEndpointEnabled", "enablePrivateServiceConnect"):
+        private = {"displayName": "private", field: True}
+        refused(http("POST", f"{PARENT}/endpoints", private), 405, "UNIMPLEMENTED")
     refused(http("POST", f"/v1/{endpoint}:explain", {"instances": [1]}), 405, "UNIMPLEMENTED")
     pool = {"deployedModel": {"model": f"{LOCATION}/models/7", "sharedResources": "x"}}
     refused(http("POST", f"/v1/{endpoint}:deployModel", pool), 405, "UNIMPLEMENTED")

@@ -78,7 +78,8 @@ class Endpoints:
             raise invalid(
                 "List of found errors:\t1.Field: endpoint.display_name; Message: Required field is not set.\t"
             )
-        if wanted.dedicated_endpoint_enabled or wanted.network or wanted.private_service_connect_config:
+        is_private = wanted.enable_private_service_connect or wanted.private_service_connect_config
+        if is_private or wanted.network or wanted.dedicated_endpoint_enabled:
             raise VertexRefusal(
                 "UNIMPLEMENTED",
                 "The emulator has public shared endpoints alone: no dedicated or private ones.",
