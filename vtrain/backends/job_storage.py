@@ -112,6 +112,8 @@ def storage_variables(
         return found | NO_METADATA
     place = f"{name}:{order.port}"
     found |= dict.fromkeys(METADATA_VARIABLES, f"{place}/{order.token}") | GCSFS_ALONE
+    # gcsfs sends credentials that it finds, and refuses them beside those that the URL has.
+    found |= {"FSSPEC_GCS_TOKEN": "anon"}
     # Else gcloud storage asks for an account. Who comes by the proxy needs none.
     found |= {"CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true"}
     return found | led_variables(place, order.token, bundle)
