@@ -235,7 +235,7 @@ def _has_torch(session: nox.Session) -> bool:
     """Install it, with what the example needs beside it, unless that takes too long."""
     argv = [str(Path(session.bin) / "pip"), "install", "-q", "--only-binary=:all:", "--retries=1"]
     try:
-        return subprocess.run([*argv, TORCH, "scikit-learn>=1.4"], timeout=600).returncode == 0
+        return subprocess.run([*argv, TORCH, "scikit-learn>=1.4", "torchserve"], timeout=600).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 

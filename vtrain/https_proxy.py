@@ -17,6 +17,10 @@ BUNDLE_VARIABLES = (
     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
 )
 """By these requests, OpenSSL, curl and TensorFlow, httplib2, gcloud, Node and gRPC find what to trust."""
+METADATA_VARIABLES = ("GCE_METADATA_HOST", "GCE_METADATA_IP", "GCE_METADATA_ROOT")
+"""By these Google's clients find the server that gives them credentials."""
+GCSFS_ALONE = {"GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+"""Else gcsfs asks each bucket by gRPC whether it has folders, and waits a minute for an answer."""
 LED_DOMAIN = "googleapis.com"
 _USER = "vtrain"
 """The user in the URLs of vtrain's proxies; a proxy with another one is the user's own."""

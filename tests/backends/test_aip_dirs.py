@@ -235,11 +235,11 @@ def test_gcloud_storage_needs_no_account(home: Path, tmp_path: Path) -> None:
 
 def test_no_proxy_is_asked_for_storage(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "internal.example")
-    code = 'import os\nprint(os.environ["NO_PROXY"], os.environ["no_proxy"], os.environ["NO_GCE_CHECK"])\n'
+    code = 'from os import environ as e\nprint(e["NO_PROXY"], e["no_proxy"], e.get("NO_GCE_CHECK"))\n'
     backend = open_backend("process", settings_with(home))
     assert isinstance(backend, LocalBackend)
     name = submit(backend, job_of(tmp_path, code))
     ended(backend, name)
     assert lines(backend, name, PRIMARY)[:1] == [
-        "internal.example,127.0.0.1,localhost internal.example,127.0.0.1,localhost true"
+        "internal.example,127.0.0.1,localhost internal.example,127.0.0.1,localhost None"
     ]

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -469,10 +470,28 @@ def test_a_public_object_is_googles(served: Served) -> None:
     assert signed.startswith(b"HTTP/1.1 404 ")
 
 
-def test_without_a_server_of_grpc_its_clients_are_told(capfd: pytest.CaptureFixture[str]) -> None:
-    with serving() as running, running.led(VERTEX, "h2") as client, suppress(ConnectionResetError):
-        assert client.recv(1000) == b""
-    assert "answers no gRPC" in capfd.readouterr().err
+@contextmanager
+def channel_to(host: str, port: int, bundle: Path, login: str) -> Iterator[Any]:
+    """A channel of gRPC by way of a proxy."""
+    grpc = pytest.importorskip("grpc")
+    trusted = grpc.ssl_channel_credentials(bundle.read_bytes())
+    options = [("grpc.http_proxy", f"http://{login}@127.0.0.1:{port}")]
+    with grpc.secure_channel(f"{host}:443", trusted, options) as channel:
+        yield channel
+
+
+def test_without_a_server_of_grpc_its_clients_are_told_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    grpc = pytest.importorskip("grpc")
+    with serving(token="right") as running:
+        before = idle(running)
+        with channel_to(VERTEX, running.port, running.bundle, "vtrain:right") as channel:
+            for request in (b"", b"x" * (1 << 20), b""):
+                with pytest.raises(grpc.RpcError) as caught:
+                    channel.unary_unary("/google.cloud.aiplatform.v1.JobService/Get")(request, timeout=60)
+                assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+                assert caught.value.details() == "The emulator answers no gRPC. Start it again with --grpc."
+        settled((before[0] + 20, before[1]))  # those of gRPC itself
+    assert capfd.readouterr().err.count("answers no gRPC") == 1
 
 
 def test_other_hosts_are_reached_by_the_proxy_of_the_user(outer: OuterProxy) -> None:

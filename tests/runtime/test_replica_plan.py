@@ -96,6 +96,7 @@ def test_credentials_are_named_or_not_looked_for() -> None:
 def test_no_proxy_is_asked_for_cloud_storage_of_this_machine(variables: dict[str, str], direct: str) -> None:
     storage = {"STORAGE_EMULATOR_HOST": "http://here", "NO_PROXY": "here", "no_proxy": "here"}
     (view,) = seen(order_of(PACKAGE), variables=variables, storage=storage)
+    assert "NO_GCE_CHECK" not in view.env  # its own metadata server is looked for
     assert view.env["NO_PROXY"] == view.env["no_proxy"] == f"{direct},host0"
 
 

@@ -136,6 +136,8 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     preemption: SimulatedPreemption | None = None
     debugger: Debugger | None = None
     aip_dirs: str = ""
+    emulator_port: int = 0
+    """The port of the emulator that takes the jobs, whose API their replicas reach; 0: none does."""
     python_downloads: bool = False
     """Whether an interpreter that is missing may be downloaded."""
     terminal: LentTerminal | None = None

@@ -19,12 +19,19 @@ import msgspec
 from vtrain.backends.programs import SERVE_STORAGE
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
-from vtrain.https_proxy import NO_PROXY_VARIABLES, direct_hosts, led_variables
+from vtrain.https_proxy import (
+    GCSFS_ALONE,
+    METADATA_VARIABLES,
+    NO_PROXY_VARIABLES,
+    direct_hosts,
+    led_variables,
+)
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.privacy import make_private
 from vtrain.program_output import reason_line
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder, read_struct, write_struct
+from vtrain.runtime.inheritance import NO_METADATA
 from vtrain.runtime.launching import PrepareFailed
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.spawning import spawn_holding
@@ -42,11 +49,15 @@ _MODULES = ("starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "cryp
 
 
 class StorageOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """An order to start the service. `port` is 0 until it has run once."""
+    """An order to start the service. `port` is 0 until it has run once.
+
+    `emulator_port` is that of `TrainerSetting`.
+    """
 
     home: str
     host: str
     token: str
+    emulator_port: int = 0
     port: int = 0
 
 
@@ -78,24 +89,34 @@ def missing_module() -> str:
 
 
 def storage_variables(
-    folder: JobFolder, home: str, host: str, *, client_host: str = "", bundle: str = ""
+    folder: JobFolder,
+    home: str,
+    host: str,
+    *,
+    client_host: str = "",
+    bundle: str = "",
+    emulator_port: int = 0,
 ) -> dict[str, str]:
     """Serve the buckets at an address of this machine; what a replica finds them by.
 
     `client_host` is the name of that address for replicas, where it is another, and `bundle` the one of
-    `bundle_file`; without that no HTTPS is led there. Raises PrepareFailed.
+    `bundle_file`; without that no HTTPS is led there. `emulator_port` is that of `TrainerSetting`. Raises
+    PrepareFailed.
     """
-    order = _serve(folder, home, host)
+    order = _serve(folder, home, host, emulator_port)
     name = client_host or order.host
     url = f"http://token:{order.token}@{name}:{order.port}"
     direct = direct_hosts(name, "localhost,127.0.0.1") if bundle else name
     found = dict.fromkeys(VARIABLES, url) | dict.fromkeys(NO_PROXY_VARIABLES, direct)
-    found |= {"NO_GCE_CHECK": "true"}
     if not bundle:
-        return found
+        return found | NO_METADATA
+    place = f"{name}:{order.port}"
+    found |= dict.fromkeys(METADATA_VARIABLES, f"{place}/{order.token}") | GCSFS_ALONE
+    # gcsfs sends credentials that it finds, and refuses them beside those that the URL has.
+    found |= {"FSSPEC_GCS_TOKEN": "anon"}
     # Else gcloud storage asks for an account. Who comes by the proxy needs none.
     found |= {"CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true"}
-    return found | led_variables(f"{name}:{order.port}", order.token, bundle)
+    return found | led_variables(place, order.token, bundle)
 
 
 def bundle_file(folder: JobFolder) -> Path:
@@ -107,7 +128,7 @@ def keep_serving(folder: JobFolder) -> None:
     """Start a service again that was killed; nothing for a job without one. Raises PrepareFailed."""
     order = read_struct(_place(folder) / "order.json", StorageOrder)
     if order is not None:
-        _serve(folder, order.home, order.host)
+        _serve(folder, order.home, order.host, order.emulator_port)
 
 
 def stop_serving(folder: JobFolder) -> None:
@@ -135,12 +156,13 @@ def _place(folder: JobFolder) -> Path:
     return folder.path / "storage"
 
 
-def _serve(folder: JobFolder, home: str, host: str) -> StorageOrder:
+def _serve(folder: JobFolder, home: str, host: str, emulator_port: int) -> StorageOrder:
     place = _place(folder)
     make_private(place)
     order = read_struct(place / "order.json", StorageOrder)
     if order is None:
-        order = StorageOrder(home=home, host=host, token=token_urlsafe(24))
+        token = token_urlsafe(24)
+        order = StorageOrder(home=home, host=host, token=token, emulator_port=emulator_port)
         write_struct(place / "order.json", order)
     lock = hold_lock(place / "lock")
     if lock is not None:

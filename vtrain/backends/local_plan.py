@@ -65,6 +65,7 @@ def order_of(job: CustomJob, name: str, settings: BackendSettings) -> JobOrder:
             python_downloads=settings.python_downloads,
             credentials_file=settings.options.credentials_file,
             aip_dirs=settings.aip_dirs,
+            emulator_port=settings.emulator_port,
         ),
         preemption=settings.preemption,
         debugger=settings.debugger,

@@ -193,7 +193,7 @@ MODELS = (
         handler="vtrain.commands.predict:predict",
         summary="Run one prediction with a model, on this machine.",
         details="The model's container is started, asked once, and removed. On the backend process a server "
-        "stands in for the pre-built containers of scikit-learn, XGBoost and TensorFlow.",
+        "stands in for the pre-built containers of scikit-learn, XGBoost, TensorFlow and PyTorch.",
         examples=(
             ("Ask the default version", "vtrain models predict digits --json-request=request.json"),
             ("Ask another version", "vtrain models predict digits@best --json-request=- --format=json"),

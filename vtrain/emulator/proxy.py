@@ -15,7 +15,7 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -45,7 +45,19 @@ _NO_LOGIN = '407 Proxy Authentication Required\r\nProxy-Authenticate: Basic real
 """With what asks for the login: git sends none before."""
 _OWN = "403 The emulator's proxy does not lead to {} on this machine"
 _CONNECTION_ERRORS = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError)
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Beyond = Callable[[str, str], Awaitable[Streams | None]]
+"""Connects, with TLS, to another server that answers for one of Google's hosts, in `h2` or `http/1.1`; None
+where there is none. Raises OSError."""
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_HEADERS, _SETTINGS, _GOAWAY = 1, 4, 7
+"""Types of frames of HTTP/2, and their flags."""
+_ACK = _END_STREAM = 1
+_LATER = b"\x7f\xff\xff\xff" + bytes(4)
+"""Of a server that still answers what it has got by this connection."""
+_END_HEADERS = 4
+_UNIMPLEMENTED = 12
+"""The code of gRPC for what is not emulated, which clients do not ask for again."""
 
 
 class ProxyRefusal(Exception):
@@ -55,7 +67,8 @@ class ProxyRefusal(Exception):
 class Proxy:
     """The proxy of one server, in its event loop, for clients whose logins `admits` takes.
 
-    `grpc` is the socket of the server for gRPC, if there is one.
+    `grpc` is the socket of the server for gRPC, if there is one; without it each call gets the sentence
+    `no_grpc`. `beyond` is asked first.
     """
 
     def __init__(
@@ -63,11 +76,15 @@ class Proxy:
         tls: ssl.SSLContext,
         admits: Callable[[list[str]], bool],
         grpc: Path | None = None,
+        beyond: Beyond | None = None,
+        no_grpc: str = "The emulator answers no gRPC. Start it again with --grpc.",
     ) -> None:
         self._tls = tls
         self._admits = admits
         self._refused = OncePerHost()
         self._grpc = grpc
+        self._beyond = beyond
+        self._no_grpc = no_grpc
         self._outer = outer_proxy()
         self._tasks: set[asyncio.Task[None]] = set()
         """The loop does not keep tasks that wait: it would lose one with a client that only listens."""
@@ -106,7 +123,7 @@ class Proxy:
             if host == PUBLIC:
                 await self._tunnel(transport, target, host, port)
             elif GOOGLE.fullmatch(host) and port == 443:
-                await self._end_tls(transport, make_http)
+                await self._end_tls(transport, host, make_http)
             elif _REFUSED.fullmatch(host):
                 raise ProxyRefusal(f"403 The emulator does not emulate {target}")
             else:
@@ -122,7 +139,9 @@ class Proxy:
             transport.abort()
             raise
 
-    async def _end_tls(self, transport: asyncio.Transport, make_http: Callable[[], asyncio.Protocol]) -> None:
+    async def _end_tls(
+        self, transport: asyncio.Transport, host: str, make_http: Callable[[], asyncio.Protocol]
+    ) -> None:
         """Agree on TLS with a client, and hand it to the server of its protocol."""
         transport.write(_CONFIRMED)
         undecided = _Undecided()
@@ -131,15 +150,25 @@ class Proxy:
         )
         if tls is None or undecided.is_lost:
             return
-        if tls.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
+        spoken = tls.get_extra_info("ssl_object").selected_alpn_protocol() or "http/1.1"
+        far = None
+        if self._beyond is not None:
+            far = await asyncio.wait_for(self._beyond(host, spoken), CONNECT_SECONDS)
+        if undecided.is_lost:
+            if far is not None:
+                far[1].transport.abort()
+        elif far is not None:
+            far[1].write(undecided.data)
+            await _join(tls, far)
+        elif spoken != "h2":
             protocol = make_http()
             protocol.connection_made(tls)
             tls.set_protocol(protocol)
             if undecided.data:
                 protocol.data_received(bytes(undecided.data))
         elif self._grpc is None:
-            self._refused.record("gRPC", "The emulator answers no gRPC. Start it again with --grpc.")
-            tls.abort()
+            self._refused.record("gRPC", self._no_grpc)
+            await _refuse_grpc(*_streams(tls, undecided.data), self._no_grpc)
         else:
             far = await asyncio.open_unix_connection(str(self._grpc))
             far[1].write(undecided.data)
@@ -159,7 +188,7 @@ class Proxy:
         transport.write(_CONFIRMED)
         await _join(transport, far)
 
-    async def _open(self, target: str, host: str, port: int) -> _Streams:
+    async def _open(self, target: str, host: str, port: int) -> Streams:
         """A connection to a host, by the user's own proxy if there is one, which then looks up names."""
         look_up = asyncio.get_running_loop().getaddrinfo
         flags = socket.AI_NUMERICHOST if self._outer else 0
@@ -173,7 +202,7 @@ class Proxy:
         if host == "localhost" or any(map(_is_local, addresses)):
             raise ProxyRefusal(_OWN.format(target))
         if self._outer:
-            return await _through(self._outer, target)
+            return await connect_through(self._outer, target)
         for address in addresses:
             with suppress(OSError):
                 return await asyncio.open_connection(address, port)
@@ -210,7 +239,7 @@ def _is_local(address: str) -> bool:
     return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast
 
 
-async def _through(outer: str, target: str) -> _Streams:
+async def connect_through(outer: str, target: str) -> Streams:
     """A connection by way of the user's own proxy. Raises OSError where it refuses."""
     url = urlsplit(outer if "://" in outer else f"http://{outer}")
     tls = ssl.create_default_context() if url.scheme == "https" else None
@@ -228,14 +257,51 @@ async def _through(outer: str, target: str) -> _Streams:
     return reader, writer
 
 
-async def _join(transport: asyncio.Transport, far: _Streams) -> None:
-    """Hand bytes on between a client and the far end of its connection, until one of them has left."""
+def _streams(transport: asyncio.Transport, data: bytes | bytearray = b"") -> Streams:
+    """The streams of a connection that had another protocol, which has got `data`."""
     reader = asyncio.StreamReader(limit=_BLOCK)
+    reader.feed_data(data)
     protocol = asyncio.StreamReaderProtocol(reader)
     protocol.connection_made(transport)
     transport.set_protocol(protocol)
     writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
     transport.resume_reading()
+    return reader, writer
+
+
+async def _refuse_grpc(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, sentence: str) -> None:
+    """Refuse a call with a sentence: a client asks again for minutes where its connections break off.
+
+    Raises IncompleteReadError once the client has gone. Source: RFC 9113, RFC 7541, and gRPC over HTTP/2.
+    """
+    texts = ("content-type", "application/grpc", "grpc-status", str(_UNIMPLEMENTED), "grpc-message", sentence)
+    block = b"\x88"  # status 200
+    for name, value in zip(texts[::2], texts[1::2], strict=True):
+        block += b"\0" + b"".join(bytes([len(text)]) + text.encode("ascii") for text in (name, value))
+    try:
+        writer.write(_frame(_SETTINGS, 0))
+        await reader.readexactly(len(_PREFACE))
+        while True:
+            head = await reader.readexactly(9)
+            await reader.readexactly(int.from_bytes(head[:3], "big"))
+            if head[3] == _SETTINGS and not head[4] & _ACK:
+                writer.write(_frame(_SETTINGS, _ACK))
+            elif head[3] == _HEADERS:
+                writer.write(_frame(_HEADERS, _END_HEADERS | _END_STREAM, head[5:], block))
+                # A later call comes by a new connection: there may be a server by then.
+                writer.write(_frame(_GOAWAY, 0, content=_LATER))
+            await writer.drain()
+    finally:
+        writer.transport.abort()
+
+
+def _frame(kind: int, flags: int, stream: bytes = bytes(4), content: bytes = b"") -> bytes:
+    return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream + content
+
+
+async def _join(transport: asyncio.Transport, far: Streams) -> None:
+    """Hand bytes on between a client and the far end of its connection, until one of them has left."""
+    reader, writer = _streams(transport)
     try:
         await asyncio.gather(_copy(reader, far[1]), _answer(far[0], writer))
         for each in (far[1], writer):

@@ -14,7 +14,13 @@ import msgspec
 
 from vtrain.atomic import discard, publish_file
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, StorageError
-from vtrain.https_proxy import NO_PROXY_VARIABLES, direct_hosts, led_variables
+from vtrain.https_proxy import (
+    GCSFS_ALONE,
+    METADATA_VARIABLES,
+    NO_PROXY_VARIABLES,
+    direct_hosts,
+    led_variables,
+)
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import DamagedFileError, read_struct
@@ -177,13 +183,10 @@ def environment_of(running: Running, home: Path) -> dict[str, str]:
         "CLOUDSDK_CONFIG": str(home.absolute() / FOLDER / "gcloud"),
         "GOOGLE_APPLICATION_CREDENTIALS": "",
         "GOOGLE_CLOUD_PROJECT": running.project,
-        "GCE_METADATA_HOST": place,
-        "GCE_METADATA_IP": place,
-        "GCE_METADATA_ROOT": place,
+        **dict.fromkeys(METADATA_VARIABLES, place),
         "STORAGE_EMULATOR_HOST": running.url,
         "BOTO_CONFIG": str(Path(__file__).with_name("gsutil.boto")),
-        # Else gcsfs asks each bucket by gRPC whether it has folders, and waits a minute for an answer.
-        "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
+        **GCSFS_ALONE,
         **dict.fromkeys(NO_PROXY_VARIABLES, direct),
         **led_variables(place.partition("/")[0], running.token, str(running.bundle_file(home))),
     }

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.backends import BackendSettings
@@ -25,12 +25,12 @@ from vtrain.emulator.clients import Calls
 from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES
 from vtrain.emulator.dashboard.dashboard_app import routes as dashboard_routes
 from vtrain.emulator.http_server import address, listen, make_server, run_until_signal
+from vtrain.emulator.metadata_server import MetadataServer
 from vtrain.emulator.proxy import Proxy
 from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.emulator.running import Running, make_folder, recorded
 from vtrain.emulator.storage.guard import CLOUD_STORAGE, STORAGE_PATHS, Admission, Guard, host_name
 from vtrain.emulator.storage.storage_app import make_service
-from vtrain.emulator.vertex.metadata_server import HEADERS, metadata_routes
 from vtrain.emulator.vertex.rest import api_routes, as_json
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
@@ -68,7 +68,7 @@ class Emulator:
         self._storage = make_service(order.home)
         settings = BackendSettings(home=order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
         pages = dashboard_routes(find_backend(order.backend), settings)
-        routes = [*api_routes(service), *metadata_routes(order.project, order.admission.token), *pages]
+        routes = [*api_routes(service), *pages]
         handlers: Any = {404: _unknown, 405: _unknown, 500: _broken}
         self._api: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
 
@@ -80,16 +80,13 @@ class Emulator:
             await self._storage(scope, receive, send)
             return
         self._calls.count(headers)
-        if scope["path"] == "/" and "metadata-flavor" in headers:  # is this a machine of Google?
-            await PlainTextResponse("", headers=HEADERS)(scope, receive, send)
-            return
         await self._api(scope, receive, send)
 
 
 def make_app(order: EmulatorOrder, service: TrainingService) -> ASGIApp:
     """The whole emulator, for requests that are admitted."""
     admission = msgspec.structs.replace(order.admission, pages=OWN_PAGES, emulated=EMULATED)
-    return Guard(Emulator(order, service), admission)
+    return Guard(MetadataServer(Emulator(order, service), order.project, admission.token), admission)
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:
@@ -144,8 +141,6 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
         os.environ.pop(name, None)
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
-        service = TrainingService(order.home, order.backend, most_jobs=order.most_jobs, tell=tell)
-        stack.callback(service.servers.close)
         running = Running(
             url=address(listener, order.admission.token),
             port=listener.getsockname()[1],
@@ -153,6 +148,10 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
             project=order.project,
             grpc=order.grpc,
         )
+        service = TrainingService(
+            order.home, order.backend, port=running.port, most_jobs=order.most_jobs, tell=tell
+        )
+        stack.callback(service.servers.close)
         grpc = None
         if order.grpc:
             from vtrain.emulator.vertex.grpc_server import serving_grpc

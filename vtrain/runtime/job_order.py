@@ -85,6 +85,8 @@ class TrainerSetting(msgspec.Struct, frozen=True, kw_only=True):
     """A copy of the user's credentials."""
     aip_dirs: str = ""
     """The form of AIP_MODEL_DIR and others, `gs` or `local`; empty: the backend decides."""
+    emulator_port: int = 0
+    """The port of the emulator that it was submitted to, whose API its replicas reach; 0: it was to none."""
 
 
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,11 @@ import socket
 import struct
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +88,7 @@ class Server:
             self.process = subprocess.Popen(
                 [sys.executable, model_server.__file__, family, str(listener.fileno())],
                 env=os.environ | routes | {"AIP_STORAGE_URI": str(folder), "PYTHONPATH": str(modules)},
+                cwd=folder.parent,
                 stdin=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -238,3 +242,92 @@ def test_a_model_of_tensorflow_with_several_inputs_and_outputs(start: Callable[.
 
 def test_a_model_of_tensorflow_without_the_signature_says_so(start: Callable[..., Server]) -> None:
     assert "Its signatures: other." in start("tf", saved_model_pb=b"other").last_words()
+
+
+needs_torch = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "ts", "yaml")), reason="needs PyTorch and TorchServe"
+)
+FUNCTION = """
+import json, os
+
+def handle(data, context):
+    if data is None:
+        assert os.getcwd() == context.system_properties["model_dir"]
+        return None
+    if b"fault" in data:
+        raise ValueError("a fault of the handler")
+    return [row.decode() + json.load(open("names.json"))[0] for row in data]
+"""
+CLASS = """
+import torch
+from ts.torch_handler.base_handler import BaseHandler
+
+class Sum(BaseHandler):
+    def postprocess(self, data):
+        return [{"sum": row} for row in super().postprocess(data)]
+"""
+MODEL = """
+import torch
+from torch import nn
+
+class Weighted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(2))
+
+    def forward(self, rows):
+        return rows.float() @ self.weight
+"""
+
+
+def archive(handler: str, **files: str | bytes) -> bytes:
+    """A model archive, as torch-model-archiver packs it."""
+    described = {
+        "modelName": "model",
+        "handler": handler,
+        "modelFile": "model.py",
+        "serializedFile": "model.pt",
+    }
+    with zipfile.ZipFile(content := BytesIO(), "w") as packed:
+        packed.writestr("MAR-INF/MANIFEST.json", json.dumps({"runtime": "python", "model": described}))
+        for name, text in files.items():
+            packed.writestr(".".join(name.rsplit("_", 1)), text)
+    return content.getvalue()
+
+
+def weights() -> bytes:
+    """Those that sum up the first number of a row, and twice the second."""
+    import torch
+
+    torch.save({"weight": torch.tensor([1.0, 2.0])}, content := BytesIO())
+    return content.getvalue()
+
+
+@pytest.mark.torch
+@needs_torch
+def test_an_archive_of_pytorch_with_a_function(start: Callable[..., Server]) -> None:
+    content = archive("handler.py:handle", handler_py=FUNCTION, names_json='["!"]')
+    server = start("pytorch", model_mar=content)
+    asked = {"instances": [{"b64": "YWJj"}, {"b64": "ZA=="}]}
+    assert server.predict(asked) == (200, {"predictions": ["abc!", "d!"]})
+    failed = (500, {"error": "HandlerFailed: ValueError: a fault of the handler"})
+    assert server.predict({"instances": [{"b64": "ZmF1bHQ="}]}) == failed
+    assert server.predict({"instances": "x"})[0] == 400
+    assert server.predict(asked)[0] == 200
+
+
+@pytest.mark.torch
+@needs_torch
+@pytest.mark.parametrize("is_own", [False, True])
+def test_an_archive_of_pytorch_with_a_class_of_torchserve(start: Callable[..., Server], is_own: bool) -> None:
+    files = {"model_py": MODEL, "model_pt": weights()} | ({"handler_py": CLASS} if is_own else {})
+    server = start("pytorch", model_mar=archive("handler.py" if is_own else "base_handler", **files))
+    found = [{"sum": 5.0}, {"sum": 11.0}] if is_own else [5.0, 11.0]
+    assert server.predict({"instances": [[1, 2], [3, 4]]}) == (200, {"predictions": found})
+
+
+@pytest.mark.torch
+@needs_torch
+def test_an_archive_of_pytorch_that_needs_more_says_so(start: Callable[..., Server]) -> None:
+    said = start("pytorch", model_mar=archive("handler.py", handler_py="import not_there")).last_words()
+    assert "model.mar needs the module not_there, which the pre-built container of pytorch" in said

@@ -19,6 +19,7 @@ PREFIX = "us-docker.pkg.dev/vertex-ai/prediction"
         ("xgboost-cpu.2-1", "xgboost", "2.1"),
         ("xgboost-gpu.1-7:latest", "xgboost", "1.7"),
         ("sklearn-cpu.1-0@sha256:0123abcd", "sklearn", "1.0"),
+        ("pytorch-gpu.2-4:latest", "pytorch", "2.4"),
     ],
 )
 def test_their_names(name: str, family: str, version: str) -> None:
@@ -37,7 +38,6 @@ def test_their_names(name: str, family: str, version: str) -> None:
     [
         "sklearn-cpu.1-6:latest",
         "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest",
-        f"{PREFIX}/pytorch-cpu.2-4:latest",
         f"{PREFIX}/sklearn2-cpu.1-6:latest",
         "gcr.io/demo/serve",
         "",
@@ -50,7 +50,9 @@ def test_other_images_are_none_of_them(uri: str) -> None:
 @pytest.mark.api
 def test_every_image_that_googles_library_lists_is_known() -> None:
     listed = import_module("google.cloud.aiplatform.constants.prediction")
-    images = [uri for uri in listed.SERVING_CONTAINER_URIS if re.search("/(sklearn|xgboost|tf2?)-", uri)]
+    images = [
+        uri for uri in listed.SERVING_CONTAINER_URIS if re.search("/(sklearn|xgboost|tf2?|pytorch)-", uri)
+    ]
     assert len(images) > 80
     for uri in images:
         found = prediction_image(uri)

@@ -83,7 +83,14 @@ class DockerLauncher:
             storage: dict[str, str] = {}
             if serves:
                 host, name = server_hosts(engine, self._have_network(order))
-                storage = storage_variables(folder, order.home, host, client_host=name, bundle=BUNDLE_TARGET)
+                storage = storage_variables(
+                    folder,
+                    order.home,
+                    host,
+                    client_host=name,
+                    bundle=BUNDLE_TARGET,
+                    emulator_port=order.setting.emulator_port,
+                )
             # A replica without peers finds its own host name in its /etc/hosts, also on the default bridge.
             has_peers = len(replica_ids(order.job.job_spec)) > 1
             has_own = has_peers or serves or not has_default_bridge(engine)

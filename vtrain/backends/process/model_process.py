@@ -110,8 +110,8 @@ def _image(order: ServingOrder) -> PredictionImage:
     if found is None or (spec is not None and (spec.command or spec.args)):
         what = f"The image {named}" if named else "A model without an image"
         raise ConfigError(
-            f"{what} is no pre-built prediction image of scikit-learn, XGBoost or TensorFlow, run as it is: "
-            "the backend process serves no other.",
+            f"{what} is no pre-built prediction image of scikit-learn, XGBoost, TensorFlow or PyTorch, "
+            "run as it is: the backend process serves no other.",
             hint="Take --backend=docker, which runs the image itself." if named else "",
         )
     return found

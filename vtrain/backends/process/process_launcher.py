@@ -64,13 +64,16 @@ class ProcessLauncher:
         devices: Mapping[str, tuple[str, ...]],
     ) -> dict[str, ReplicaOrder]:
         spec, home, aip_dirs = order.job.job_spec, Path(order.home), order.setting.aip_dirs
+        port = order.setting.emulator_port
         output = seen_folder(spec.output_uri, home)
         for name in OUTPUT_FOLDERS.values() if output else ():
             Path(output, name).mkdir(parents=True, exist_ok=True)
         master, *ports = free_ports(len(replica_ids(spec)) + 1)
         world = replace(
             process_world(order, folder, master, ports),
-            storage=storage_variables(folder, order.home, HOST, bundle=str(bundle_file(folder)))
+            storage=storage_variables(
+                folder, order.home, HOST, bundle=str(bundle_file(folder)), emulator_port=port
+            )
             if aip_dirs == GS
             else {},
             runtimes=runtimes,

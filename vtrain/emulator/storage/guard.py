@@ -52,13 +52,15 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """The names that requests may be sent to, besides addresses, and the token that they need, if any.
 
     `pages` are first parts of paths, of pages that the service shows: those pages may read each other.
-    `emulated` is a pattern of the hosts of Google's that the service answers for.
+    `emulated` is a pattern of the hosts of Google's that the service answers for, and `refusal` the sentence
+    about a call to another one.
     """
 
     hosts: frozenset[str] = frozenset()
     token: str = ""
     pages: frozenset[str] = frozenset()
     emulated: str = CLOUD_STORAGE
+    refusal: str = "The emulator does not emulate {}."
 
     def without_token(self, scope: Scope) -> Scope:
         """The request with the token taken off its path, if it begins with it."""
@@ -123,7 +125,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         is_elsewhere = host.startswith("www.") and not scope["path"].startswith(STORAGE_PATHS)
         if GOOGLE.fullmatch(host) and (is_elsewhere or not re.fullmatch(self.emulated, host)):
             call = f"{scope['method']} https://{host}{scope['path'][:300]}"
-            raise StorageRefusal(405, NOT_EMULATED, f"The emulator does not emulate {call}.")
+            raise StorageRefusal(405, NOT_EMULATED, self.refusal.format(call))
 
     def _has_cookie(self, headers: Headers) -> bool:
         name, value = self.cookie

@@ -25,10 +25,11 @@ class OpenBackends:
     A connection to the store belongs to the thread that opened it.
     """
 
-    def __init__(self, home: Path, backend: str, aip_dirs: str) -> None:
+    def __init__(self, home: Path, backend: str, aip_dirs: str, port: int = 0) -> None:
         self._home = home
         self._backend = backend
         self._aip_dirs = aip_dirs
+        self._port = port
         self._opened = threading.local()
 
     def runner(self, job: Job, location: str) -> JobBackend:
@@ -73,7 +74,11 @@ class OpenBackends:
             opened.clear()
         if key not in opened:
             settings = BackendSettings(
-                home=self._home, project=LOCAL_PROJECT, region=location, aip_dirs=self._aip_dirs
+                home=self._home,
+                project=LOCAL_PROJECT,
+                region=location,
+                aip_dirs=self._aip_dirs,
+                emulator_port=self._port,
             )
             backend = find_backend(name)
             openers: dict[str, Callable[[], Any]] = {

@@ -70,18 +70,20 @@ class TrainingService:
         backend: str,
         *,
         aip_dirs: str = GS,
+        port: int = 0,
         most_jobs: int = 0,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`backend` is the one that jobs run in: `local`, `process` or `docker`.
 
-        `aip_dirs` is the form in which their replicas see buckets (`backends.job_storage`); `most_jobs` is
-        the quota of each region, of custom and tuning jobs that have not ended (0: there is none).
-        `tell` gets what is said while a model's server starts.
+        `aip_dirs` is the form in which their replicas see buckets (`backends.job_storage`), and `port` the
+        emulator's, whose API they reach (0: they reach none). `most_jobs` is the quota of each region, of
+        custom and tuning jobs that have not ended (0: there is none). `tell` gets what is said while a
+        model's server starts.
         """
         self.home = home
         self.calls = Calls()
-        self.backends = OpenBackends(home, backend, aip_dirs)
+        self.backends = OpenBackends(home, backend, aip_dirs, port)
         self._most_jobs = most_jobs
         self._creating = threading.Lock()
         self._operations = Operations()

@@ -95,7 +95,10 @@ def _surroundings(world: World, runtime: Runtime, task: ContainerSpec | PythonPa
         peers = [host.rpartition(":")[0] for host in world.hosts.values()]
         hosts = direct_hosts(direct, world.storage["no_proxy"], *peers)
         found |= dict.fromkeys(NO_PROXY_VARIABLES, hosts)
-    found |= {"GOOGLE_APPLICATION_CREDENTIALS": world.credentials} if world.credentials else NO_METADATA
+    elif world.credentials:
+        found |= {"GOOGLE_APPLICATION_CREDENTIALS": world.credentials}
+    else:
+        found |= NO_METADATA
     if runtime.path_entries:
         found["PATH"] = _path(*runtime.path_entries, found.get("PATH", os.defpath))
     return found | (world.terminal.variables if world.terminal is not None else {})

@@ -1,4 +1,4 @@
-"""The pre-built prediction images of scikit-learn, XGBoost and TensorFlow, and their distributions.
+"""The pre-built prediction images of scikit-learn, XGBoost, TensorFlow and PyTorch, and their distributions.
 
 Names and versions are those of Google's list of pre-built containers for prediction
 (cloud.google.com/vertex-ai/docs/predictions/pre-built-containers), as of `AS_OF`.
@@ -17,11 +17,13 @@ _BESIDE: dict[str, tuple[str, ...]] = {
     "sklearn": ("numpy", "pandas"),
     "xgboost": ("numpy", "pandas", "scikit-learn"),
     "tf": (),
+    "pytorch": ("torchserve", "pyyaml", "numpy", "torchvision"),
 }
-"""Further modules of the images of a family that models need: the imports in pickles of pipelines."""
+"""Further modules of the images of a family that models need: the imports in pickles of pipelines, and in
+handlers of PyTorch; TorchServe does not name all of its own."""
 _IMAGE = re.compile(
     r"(?:(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/prediction|gcr\.io/cloud-aiplatform/prediction)/"
-    r"(?P<family>sklearn|xgboost|tf)(?:(?<=tf)2)?-(?:cpu|gpu)\.(?P<version>\d+-\d+)(?::[\w.-]+|@sha256:[0-9a-f]+)?"
+    r"(?P<family>sklearn|xgboost|tf|pytorch)(?:(?<=tf)2)?-(?:cpu|gpu)\.(?P<version>\d+-\d+)(?::[\w.-]+|@sha256:[0-9a-f]+)?"
 )
 
 

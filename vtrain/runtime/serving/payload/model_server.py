@@ -1,4 +1,4 @@
-"""Answers predictions with one model, as the pre-built containers of scikit-learn, XGBoost and TensorFlow do.
+"""Answers predictions with one model, as the pre-built containers of four frameworks do.
 
 A program of its own: it runs in the environment of the model with the standard library, NumPy and the
 framework, on any Python that has them. Its arguments are the family of the container and the descriptor of a
@@ -17,8 +17,10 @@ import sys
 import threading
 import traceback
 import warnings
+import zipfile
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,17 @@ FILES = {
     "sklearn": ("model.joblib", "model.pkl"),
     "xgboost": ("model.bst", "model.joblib", "model.pkl"),
     "tf": ("saved_model.pb",),
+    "pytorch": ("model.mar",),
 }
 """The names of files that the containers of a family accept, in the order in which they look for them."""
 
 
 class BadRequest(Exception):
     """A request that no model could answer."""
+
+
+class HandlerFailed(Exception):
+    """A handler of PyTorch raised something: TorchServe takes none of it for a fault of the request."""
 
 
 def load(folder: str, family: str) -> Any:
@@ -75,6 +82,8 @@ def _read(path: Path) -> Any:
         return xgboost.Booster(model_file=str(path))
     if path.suffix == ".pb":
         return SavedModel(path.parent)
+    if path.suffix == ".mar":
+        return ModelArchive(path)
     if path.suffix == ".joblib":
         import joblib
 
@@ -87,7 +96,7 @@ def predict(model: Any, request: Any) -> Any:
     """The predictions for the instances of a request."""
     if not isinstance(request, dict) or not isinstance(request.get("instances"), list):
         raise BadRequest('The request has no list "instances".')
-    if isinstance(model, SavedModel):
+    if isinstance(model, (SavedModel, ModelArchive)):
         return model.predict(request["instances"])
     import numpy
 
@@ -149,6 +158,51 @@ class SavedModel:
         if len(names) == 1:
             return dict.fromkeys(names, instances)
         raise BadRequest(f"Each instance has to be an object with {', '.join(sorted(names))}.")
+
+
+class ModelArchive:
+    """A model of PyTorch with its handler, which TorchServe's own code loads; its server in Java is not run.
+
+    The container gives it instances by TorchServe's JSON envelope. Source: TorchServe 0.12 (model_loader.py,
+    service.py, request_envelope/json.py).
+    """
+
+    def __init__(self, path: Path) -> None:
+        import ts
+        from ts.context import RequestProcessor
+        from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl
+        from ts.model_loader import TsModelLoader
+
+        folder = Path("archive").absolute()
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+        described = json.loads((folder / "MAR-INF" / "MANIFEST.json").read_text())["model"]
+        os.chdir(folder)  # as TorchServe's workers do
+        sys.path.insert(0, str(folder))
+        handler = Path(described["handler"].partition(":")[0]).stem
+        if (folder / f"{handler}.py").exists():
+            import_module(handler)  # where that fails, TorchServe would miss a handler of its own
+        metrics = MetricsCacheYamlImpl(str(Path(ts.__file__).parent / "configs" / "metrics.yaml"))
+        metrics.initialize_cache()
+        service = TsModelLoader().load(
+            described["modelName"], str(folder), described["handler"], None, 1, "json", metrics_cache=metrics
+        )
+        self._context = service.context
+        self._context.request_ids = {0: "0"}
+        self._context.request_processor = [RequestProcessor({"content-type": "application/json"})]
+        self._handle = service._entry_point
+        self._one_at_a_time = threading.Lock()
+        """As a worker of TorchServe is asked."""
+
+    def predict(self, instances: list[Any]) -> list[Any]:
+        """The predictions of the handler."""
+        try:
+            with self._one_at_a_time:
+                (answer,) = self._handle([{"body": {"instances": instances}}], self._context)
+            return list(json.loads(answer)["predictions"])
+        except Exception as error:
+            traceback.print_exc()
+            raise HandlerFailed(f"{type(error).__name__}: {error}") from error
 
 
 def _with_bytes(value: Any) -> Any:
