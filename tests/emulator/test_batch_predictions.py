@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from framework_index import SKLEARN, SUM, framework_emulator
@@ -196,6 +197,10 @@ def test_lists(http: Http, run: Run) -> None:
     assert [each["name"] for each in listed] == [first["name"]]
     failed = http("GET", f"{JOBS}?filter=state%3D%22JOB_STATE_FAILED%22").document
     assert first["name"] not in [each["name"] for each in failed.get("batchPredictionJobs", ())]
+    both = "display_name=listed AND model_display_name"
+    for text, count in ((f"{both}=sum", 1), (f"{both}!=sum", 0), (f"{both}:su", 1)):
+        found = http("GET", f"{JOBS}?filter={quote(text)}").document
+        assert len(found.get("batchPredictionJobs", ())) == count, text
 
 
 def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from emulator_service import emulator_service
@@ -45,6 +46,9 @@ def test_the_life_of_a_resource(http: Http, collection: str) -> None:
     assert (changed.get("response") or changed)["displayName"] == "second"
     listed = http("GET", f"{PARENT}/{collection}?filter=display_name%3Dsecond").document[collection]
     assert [each["name"] for each in listed] == [name]
+    for text, count in (("labels:a", 1), ("labels:b", 0), ("labels.a:*", 1), ('metadata_schema_uri=""', 1)):
+        found = http("GET", f"{PARENT}/{collection}?filter={quote(text)}").document
+        assert len(found.get(collection, ())) == count, text
     assert http("DELETE", f"/v1/{name}").document["done"]
     assert http("GET", f"/v1/{name}").status == http("DELETE", f"/v1/{name}").status == 404
     assert collection not in http("GET", f"{PARENT}/{collection}").document

@@ -10,7 +10,7 @@ import base64
 import csv
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,12 +19,13 @@ from typing import Any, BinaryIO
 import msgspec
 
 from vtrain.emulator.vertex.documents import read_request
+from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
 from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
 from vtrain.emulator.vertex.operations import Operations, print_fault
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, words_of
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, snake_case, words_of
 from vtrain.errors import ConfigError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.batch_prediction_job import (
@@ -103,7 +104,25 @@ class BatchPredictions:
 
     def list_jobs(self, call: VertexCall) -> Document:
         """A page of jobs, the newest first."""
-        return list_all(call, (to_document(self._current(job)) for job in self._files.all(call.location)))
+        found = (to_document(self._current(job)) for job in self._files.all(call.location))
+        return list_all(call, found, test_of=self._test)
+
+    def _test(self, restriction: Restriction) -> Test:
+        """The test of a job by one restriction, which may be of its model's name."""
+        if snake_case(restriction.field) != "model_display_name":
+            return resource_test(restriction)
+        test = resource_test(msgspec.structs.replace(restriction, field="display_name"))
+        names: dict[str, str] = {}
+
+        def holds(document: Mapping[str, Any]) -> bool:
+            model = document["model"]
+            if model not in names:
+                names[model] = ""
+                with suppress(VtrainError, VertexRefusal):  # it was deleted
+                    names[model] = self._find_model(model).display_name
+            return test({"displayName": names[model]})
+
+        return holds
 
     def cancel_job(self, call: VertexCall) -> Document:
         """Ask a job to end after the batch that is being asked."""
