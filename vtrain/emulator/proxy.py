@@ -45,6 +45,8 @@ _NO_LOGIN = '407 Proxy Authentication Required\r\nProxy-Authenticate: Basic real
 """With what asks for the login: git sends none before."""
 _OWN = "403 The emulator's proxy does not lead to {} on this machine"
 _CONNECTION_ERRORS = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError)
+_METADATA_SERVERS = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200")))
+"""Those that are not link-local: of EC2 and Compute Engine by IPv6, and of Alibaba Cloud."""
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -204,10 +206,11 @@ def _host_and_port(target: str) -> tuple[str, int]:
 
 
 def _is_local(address: str) -> bool:
-    """Whether an address is of this machine alone, or of its link, where metadata servers are."""
+    """Whether an address is of this machine alone, of its link, or of a metadata server."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     ip = getattr(ip, "ipv4_mapped", None) or ip
-    return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast
+    is_near = ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast
+    return is_near or ip in _METADATA_SERVERS
 
 
 async def _through(outer: str, target: str) -> _Streams:
