@@ -276,6 +276,18 @@ class ListFlags(FlagGroup, frozen=True):
     uri: bool = switch("Print only the URIs of the results.", has_opposite=True)
 
 
+class MetricFlags(FlagGroup, frozen=True):
+    """Arguments and metrics as columns of a list."""
+
+    heading: ClassVar[str] = "Metrics"
+
+    metrics: bool = switch(
+        "Show arguments and last metrics, also of the experiments' runs that the emulator keeps."
+    )
+    columns: str = text("COLUMN,…", "Show these alone, such as args.lr,metrics.accuracy.")
+    sort: str = text("COLUMN", "Sort by this one; ~COLUMN sorts in descending order.")
+
+
 class StreamFlags(FlagGroup, frozen=True):
     """The selection and the form of log lines."""
 

@@ -15,7 +15,7 @@ from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, Rep
 from vtrain.backends.interface import Backend
 from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import open_found, running_replicas
-from vtrain.errors import ConfigError, NotFoundError, VtrainError
+from vtrain.errors import NotFoundError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
@@ -32,10 +32,10 @@ from vtrain.messages.names import (
     parse_name,
 )
 from vtrain.messages.persistent_resource import ResourcePage
-from vtrain.messages.resources import JOBS, Job, spec_of
+from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.rooted import Root
-from vtrain.staging import LocalBuckets
+from vtrain.runtime.output_numbers import output_of
 
 MOST_SEARCHED = 20_000
 """Jobs that one page looks through."""
@@ -137,12 +137,7 @@ class JobReader:
 
     def output(self, job: Job) -> Root | None:
         """The folder of this machine that a job writes its output to; None where there is none."""
-        with suppress(ConfigError):  # a bucket of the real Cloud Storage, or a task that cannot be read
-            spec = spec_of(job)
-            if spec is not None and spec.output_uri:
-                root = LocalBuckets(self._settings.home).root(spec.output_uri)
-                return root if root.is_folder() else None
-        return None
+        return output_of(job, self._settings.home)
 
     def models(self) -> tuple[Model, ...]:
         """The default versions of all models."""

@@ -13,12 +13,12 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from vtrain.atomic import holding, publish_file
-from vtrain.emulator.running import FOLDER
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.errors import StorageError
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.structs import Resource
 from vtrain.privacy import make_private
+from vtrain.runtime.home import Home
 from vtrain.times import timestamp
 
 EVERYWHERE = "-"
@@ -40,7 +40,7 @@ class ResourceFiles(Generic[R]):
 
     def __init__(self, home: Path, collection: str, message: type[R], noun: str = "") -> None:
         """`noun` is the name of the message in the API, where `message` has another one."""
-        self._root = home / FOLDER
+        self._root = Home(home).emulator
         self._collections = collection.split("/*/")
         self._message = message
         self._noun = noun or message.__name__
