@@ -12,7 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from vtrain.emulator.dashboard.figures import number_figures, plotly_script
-from vtrain.emulator.dashboard.job_view import KINDS, address_of, head_of, job_row, replica_rows
+from vtrain.emulator.dashboard.job_view import (
+    KINDS,
+    ShownJob,
+    address_of,
+    head_of,
+    job_row,
+    replica_rows,
+    run_row,
+)
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import Folder, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
@@ -29,6 +37,7 @@ from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.rooted import Root
+from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.output_numbers import Numbers, read_numbers
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.times import ago
@@ -72,7 +81,7 @@ class Dashboard:
                 trouble = error.message
         return self.pages.answer(
             "jobs.html",
-            rows=[job_row(job, self._reader.parts(job)) for job in listing.jobs],
+            rows=[self._row(job) for job in listing.jobs],
             damaged=(*listing.damaged, *resources.damaged),
             trouble=trouble,
             has_more=listing.has_more,
@@ -182,6 +191,11 @@ class Dashboard:
         """The job that an address names. Raises NotFoundError."""
         parts = {key: unquote(value) for key, value in request.path_params.items()}
         return self._reader.get(str(ResourceName(**parts)))
+
+    def _row(self, job: Job | ExperimentRun) -> ShownJob:
+        if isinstance(job, ExperimentRun):
+            return run_row(job)
+        return job_row(job, self._reader.parts(job), self._reader.measured(job))
 
     def _output(self, job: Job) -> Root:
         folder = self._reader.output(job)
