@@ -159,6 +159,16 @@ def test_a_part_that_fails_is_counted(run: Run, home: Path) -> None:
     assert [each["prediction"] for each in results(home, job)] == [3, 7]
 
 
+def test_a_file_that_cannot_be_read_takes_nothing_from_the_others(run: Run, home: Path, bucket: Path) -> None:
+    (bucket / "whole").write_bytes(b"[1, 2]\n")
+    uris = [f"gs://{bucket.name}/{name}" for name in ("missing", "whole", "none-*")]
+    source = {"gcsSource": {"uris": uris}}
+    job = run(b"", inputConfig={"instancesFormat": "jsonl", **source})
+    assert [each["prediction"] for each in results(home, job)] == [3]
+    missing, none = (each["message"] for each in job["partialFailures"])
+    assert job["state"] == "JOB_STATE_SUCCEEDED" and "/missing" in missing and "/none-*" in none
+
+
 @pytest.mark.parametrize(
     ("content", "options", "word"),
     [
