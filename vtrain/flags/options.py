@@ -271,7 +271,7 @@ class ListFlags(FlagGroup, frozen=True):
 
     filter: str = text("EXPRESSION", "Condition, such as state=JOB_STATE_FAILED.", offer=conditions)
     sort_by: str = text("KEY,…", "Sort by these keys; ~KEY sorts in descending order.")
-    limit: str = flag("N", "Maximum number of results.", default="unlimited")
+    limit: str = flag("N", "Maximum number of results.", short="-n", default="unlimited")
     page_size: str = flag("N", "Rows per heading of a table.", default="unlimited")
     uri: bool = switch("Print only the URIs of the results.", has_opposite=True)
 
