@@ -52,7 +52,8 @@ def run_document(run: ExperimentRun) -> Document:
 
 def flat(document: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments and metrics of a document by the names of their columns, such as `args.lr`."""
-    return {f"{kind}.{name}": value for kind in (METRICS, ARGS) for name, value in document[kind].items()}
+    values = ((f"{kind}.{name}", value) for kind in (METRICS, ARGS) for name, value in document[kind].items())
+    return {name: value for name, value in values if value is not None}
 
 
 def sorted_documents(documents: Iterable[Document], key: str) -> list[Document]:
