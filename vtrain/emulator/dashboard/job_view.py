@@ -148,7 +148,7 @@ def measured_text(args: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
         + (" …" if len(some) > MOST_PAIRS else "")
         for some in (metrics, args)
     ]
-    return found[0] + (f" ({found[1]})" if found[1] else "")
+    return " ".join(filter(None, (found[0], found[1] and f"({found[1]})")))
 
 
 def replica_rows(job: CustomJob, usage: dict[str, ReplicaUsage]) -> list[ReplicaRow]:
