@@ -433,6 +433,7 @@ def test_ps_shows_jobs_and_runs_with_what_they_measured(vtrain: Any, measured: P
     assert (shown[1]["experiment"], shown[1]["metrics"]) == ("digits", {"accuracy": 1})
     best = vtrain("ps", "--sort=~metrics.accuracy", "--limit=2", "--format=value(displayName)")
     assert best.out.split() == ["a", "job-1001"]
+    assert vtrain("ps", "--sort-by=~metrics.accuracy", "-n2", "--format=value(displayName)").out == best.out
     found = vtrain("ps", "--metrics", "--filter=metrics.accuracy>0.6 AND args.seed>5", "--format=value(name)")
     assert found.out.split() == ["projects/local/locations/us-central1/customJobs/1001"]
 

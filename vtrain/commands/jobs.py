@@ -68,6 +68,9 @@ def ps(
     listing: ListFlags, wanted: MetricFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind
 ) -> None:
     """List the jobs of all kinds, with their arguments and metrics where these are wanted."""
+    if listing.sort_by.lstrip("~").startswith(("args.", "metrics.")):  # as text 10 would come before 9
+        wanted = msgspec.structs.replace(wanted, sort=wanted.sort or listing.sort_by)
+        listing = msgspec.structs.replace(listing, sort_by="")
     if wanted == MetricFlags():
         list_jobs(listing, place, common, kind=kind)
     else:
