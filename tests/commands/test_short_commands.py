@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiment_files import add_run
+from stored_jobs import add_job
 
 from vtrain.commands.short_commands import COMMANDS
 from vtrain.messages import states
@@ -393,3 +395,68 @@ def test_the_output_may_go_to_a_file_beside_the_trainer(tmp_path: Path, vtrain_h
     said = (tmp_path / "out.log").read_text()
     assert code == 0, said
     assert "trained\n" in said and "left out out.log" in said
+
+
+def add_measured(home: Path, job_id: str, accuracy: float, *, created: str) -> None:
+    output = home / "buckets" / "runs" / job_id
+    output.mkdir(parents=True)
+    (output / "metrics.json").write_text(json.dumps({"accuracy": accuracy, "test": {"loss": 1 - accuracy}}))
+    pool = {"pythonPackageSpec": {"args": [f"--seed={job_id}"]}}
+    spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": {"outputUriPrefix": f"gs://runs/{job_id}"}}
+    add_job(home, job_id, f"job-{job_id}", created=created, fields={"jobSpec": spec})
+
+
+@pytest.fixture
+def measured(vtrain_home: Path) -> Path:
+    """A home with two jobs and, between them, a run of an experiment."""
+    add_measured(vtrain_home, "1001", 0.75, created="2026-11-01T10:00:00Z")
+    add_run(
+        vtrain_home,
+        "digits",
+        "a",
+        created="2026-11-01T11:00:00Z",
+        _params={"seed": 5},
+        _metrics={"accuracy": 1},
+    )
+    add_measured(vtrain_home, "1002", 0.5, created="2026-11-01T12:00:00Z")
+    return vtrain_home
+
+
+def test_ps_shows_jobs_and_runs_with_what_they_measured(vtrain: Any, measured: Path) -> None:
+    shown = json.loads(vtrain("ps", "--metrics", "--format=json").out)
+    assert [(one["displayName"], one["args"]) for one in shown] == [
+        ("job-1002", {"seed": 1002}),
+        ("a", {"seed": 5}),
+        ("job-1001", {"seed": 1001}),
+    ]
+    assert shown[0]["metrics"] == {"accuracy": 0.5, "test.loss": 0.5}
+    assert (shown[1]["experiment"], shown[1]["metrics"]) == ("digits", {"accuracy": 1})
+    best = vtrain("ps", "--sort=~metrics.accuracy", "--limit=2", "--format=value(displayName)")
+    assert best.out.split() == ["a", "job-1001"]
+    assert vtrain("ps", "--sort-by=~metrics.accuracy", "-n2", "--format=value(displayName)").out == best.out
+    found = vtrain("ps", "--metrics", "--filter=metrics.accuracy>0.6 AND args.seed>5", "--format=value(name)")
+    assert found.out.split() == ["projects/local/locations/us-central1/customJobs/1001"]
+
+
+def test_ps_shows_the_columns_that_are_wanted(vtrain: Any, measured: Path) -> None:
+    table = vtrain("ps", "--columns=metrics.accuracy,args.seed", "--sort=metrics.accuracy").out.splitlines()
+    assert [line.split()[-2:] for line in table] == [
+        ["accuracy", "seed"],
+        ["0.5", "1002"],
+        ["0.75", "1001"],
+        ["1", "5"],
+    ]
+    ended = vtrain("ps", "--columns=accuracy")
+    assert ended.code == 0 and "nothing here has accuracy. There is metrics.accuracy" in ended.err
+
+
+def test_ps_reads_only_the_newest(vtrain: Any, measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtrain.commands.comparison.MOST_READ", 2)
+    ended = vtrain("ps", "--sort=metrics.accuracy", "--format=value(displayName)")
+    assert ended.out.split() == ["job-1002", "a"] and "Only the 2 newest were read" in ended.err
+
+
+def test_ps_reads_no_metrics_that_nobody_wants(vtrain: Any, measured: Path) -> None:
+    shown = json.loads(vtrain("ps", "--format=json").out)
+    assert [one["displayName"] for one in shown] == ["job-1002", "job-1001"]
+    assert not any("metrics" in one or "args" in one for one in shown)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from dashboard_service import Board, lines_of, rows_of, text_of
+from experiment_files import add_run
 from stored_jobs import add_job, local_name
 from tuning_jobs import tuning_document
 
@@ -42,12 +43,34 @@ def test_the_list_has_jobs_of_all_kinds_newest_first(board: Board, vtrain_home: 
     rows = rows_of(board.page("/"))
     assert [row[0] for row in rows] == [
         "third Pipeline 1003",
-        "second Tuning job 1002",
+        "second Tuning job 1002 accuracy=0.91235 (rate=0.0123 units=8 optimizer=sgd momentum=0.9)",
         "first Custom job 1001",
     ]
     assert [row[1] for row in rows] == ["Succeeded"] * 3
     assert rows[1][4] == "4 of 4 trials"
     assert rows[2][3:] == ["1.0 s", "1", "2", "7.0 MB", "4.0 s"]
+
+
+def test_the_list_has_what_jobs_and_runs_of_experiments_measured(board: Board, vtrain_home: Path) -> None:
+    output = vtrain_home / "buckets" / "runs" / "1001"
+    output.mkdir(parents=True)
+    (output / "metrics.json").write_text('{"loss": [2, 1, 0.123456789], "accuracy": 0.75}')
+    pool = {"pythonPackageSpec": {"args": ["--lr=0.1", "--name", "<b>"]}}
+    spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": {"outputUriPrefix": "gs://runs/1001"}}
+    add_job(vtrain_home, "1001", "first", fields={"jobSpec": spec})
+    metrics = {f"m{number}": number for number in range(9)}
+    add_run(vtrain_home, "digits", "a", created="2026-11-02T10:00:00Z", _metrics=metrics, _state="COMPLETE")
+    add_run(vtrain_home, "digits", "b", created="2026-10-01T10:00:00Z", _state="FAILED")
+    rows = rows_of(board.page("/"))
+    assert [row[:2] for row in rows] == [
+        ["a Experiment run digits m0=0 m1=1 m2=2 m3=3 …", "Complete"],
+        ["first Custom job 1001 loss=0.12346 accuracy=0.75 (lr=0.1 name=<b>)", "Succeeded"],
+        ["b Experiment run digits", "Failed"],
+    ]
+    assert [row[0][0] for row in rows_of(board.page("/?kind=experimentRuns"))] == ["a", "b"]
+    assert [row[0][0] for row in rows_of(board.page("/?state=FAILED"))] == ["b"]
+    assert [row[0][0] for row in rows_of(board.page("/?find=digits"))] == ["a", "b"]
+    assert [row[0][0] for row in rows_of(board.page("/?kind=customJobs"))] == ["f"]
 
 
 def test_jobs_that_others_run_are_on_the_pages_of_those(board: Board, vtrain_home: Path) -> None:

@@ -19,13 +19,14 @@ from vtrain.backends.interface import CommandLine
 from vtrain.backends.registry import find_backend
 from vtrain.emulator.dashboard import log_view
 from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES, routes
+from vtrain.emulator.dashboard.figures import number_figures
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import list_folder
-from vtrain.emulator.dashboard.scalars import read_numbers
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.storage_app import RawPaths
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.rooted import Root
+from vtrain.runtime.output_numbers import last_numbers, read_numbers
 
 
 def test_the_routes_stand_beside_those_of_another_application(vtrain_home: Path, serve: Any) -> None:
@@ -193,7 +194,8 @@ def test_numbers_are_those_that_the_file_has_now(tmp_path: Path) -> None:
     with file.open("a") as more:
         more.write('{"step": 2, "accuracy": 1}\n' * 2)
     (last,) = read_numbers(Root(tmp_path)).files
-    assert [figure.title for figure in last.figures] == ["loss", "accuracy"]
+    assert [figure.title for figure in number_figures(last)] == ["loss", "accuracy"]
+    assert last_numbers(Root(tmp_path)) == {"loss": 1, "accuracy": 1}
     file.unlink()
     assert read_numbers(Root(tmp_path)) == ([], 0)
 

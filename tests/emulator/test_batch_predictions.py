@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from framework_index import SKLEARN, SUM, framework_emulator
@@ -158,6 +159,16 @@ def test_a_part_that_fails_is_counted(run: Run, home: Path) -> None:
     assert [each["prediction"] for each in results(home, job)] == [3, 7]
 
 
+def test_a_file_that_cannot_be_read_takes_nothing_from_the_others(run: Run, home: Path, bucket: Path) -> None:
+    (bucket / "whole").write_bytes(b"[1, 2]\n")
+    uris = [f"gs://{bucket.name}/{name}" for name in ("missing", "whole", "none-*")]
+    source = {"gcsSource": {"uris": uris}}
+    job = run(b"", inputConfig={"instancesFormat": "jsonl", **source})
+    assert [each["prediction"] for each in results(home, job)] == [3]
+    missing, none = (each["message"] for each in job["partialFailures"])
+    assert job["state"] == "JOB_STATE_SUCCEEDED" and "/missing" in missing and "/none-*" in none
+
+
 @pytest.mark.parametrize(
     ("content", "options", "word"),
     [
@@ -196,6 +207,10 @@ def test_lists(http: Http, run: Run) -> None:
     assert [each["name"] for each in listed] == [first["name"]]
     failed = http("GET", f"{JOBS}?filter=state%3D%22JOB_STATE_FAILED%22").document
     assert first["name"] not in [each["name"] for each in failed.get("batchPredictionJobs", ())]
+    both = "display_name=listed AND model_display_name"
+    for text, count in ((f"{both}=sum", 1), (f"{both}!=sum", 0), (f"{both}:su", 1)):
+        found = http("GET", f"{JOBS}?filter={quote(text)}").document
+        assert len(found.get("batchPredictionJobs", ())) == count, text
 
 
 def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run) -> None:

@@ -126,6 +126,10 @@ def test_the_life_of_an_endpoint(http: Http, endpoint: str) -> None:
     assert http("GET", f"{PARENT}/endpoints?filter=display_name%3Dnone").document == {}
     second = response(http, http("POST", f"{PARENT}/endpoints?endpointId=own", {"displayName": "second"}))
     assert second["name"] == f"{LOCATION}/endpoints/own"
+    own = http("GET", f"{PARENT}/endpoints?filter=endpoint%3Down").document["endpoints"]
+    assert [one["name"] for one in own] == [second["name"]]
+    others = http("GET", f"{PARENT}/endpoints?filter=endpoint!%3Down").document["endpoints"]
+    assert [one["name"] for one in others] == [endpoint]
     refused(http("POST", f"{PARENT}/endpoints?endpointId=own", {"displayName": "x"}), 409, "ALREADY_EXISTS")
     assert done(http, http("DELETE", f"{PARENT}/endpoints/own"))["done"]
     assert "endpoints/own" in refused(http("GET", f"{PARENT}/endpoints/own"), 404, "NOT_FOUND")

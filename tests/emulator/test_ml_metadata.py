@@ -134,6 +134,55 @@ def test_filters_and_orders(http: Http) -> None:
     assert (len(page["artifacts"]), len(rest["artifacts"]), "nextPageToken" in rest) == (2, 1, False)
 
 
+@pytest.mark.parametrize("collection", ["contexts", "executions", "artifacts"])
+def test_a_purge_shows_what_it_would_remove_and_then_removes_it(http: Http, collection: str) -> None:
+    names = [make(http, collection, f"purge-{id_}", schemaTitle="test.Purge")["name"] for id_ in "ab"]
+    kept = make(http, collection, "purge-kept")["name"]
+    wanted = {"filter": 'schema_title = "test.Purge"'}
+    done = http("POST", f"{STORE}/{collection}:purge", wanted).document
+    answer = f"google.cloud.aiplatform.v1.Purge{collection.title()}"
+    assert http("GET", f"/v1/{done['name']}").document == done
+    assert done["metadata"]["@type"] == f"type.googleapis.com/{answer}Metadata"
+    assert done["response"]["@type"] == f"type.googleapis.com/{answer}Response"
+    assert (done["response"]["purgeCount"], sorted(done["response"]["purgeSample"])) == ("2", names)
+    assert http("GET", f"/v1/{names[0]}").status == 200
+    done = http("POST", f"{STORE}/{collection}:purge", {**wanted, "force": True}).document
+    assert done["response"]["purgeCount"] == "2" and "purgeSample" not in done["response"]
+    assert [http("GET", f"/v1/{name}").status for name in (*names, kept)] == [404, 404, 200]
+
+
+def test_a_purge_takes_away_what_links_others_to_it(http: Http) -> None:
+    run, step = make(http, "contexts", "purged-run")["name"], make(http, "executions", "purged-step")["name"]
+    data = make(http, "artifacts", "purged-data", displayName="purged")["name"]
+    members = {"artifacts": [data], "executions": [step]}
+    assert http("POST", f"/v1/{run}:addContextArtifactsAndExecutions", members).status == 200
+    events = {"events": [{"artifact": data, "type": "INPUT"}]}
+    assert http("POST", f"/v1/{step}:addExecutionEvents", events).status == 200
+    wanted = {"filter": 'display_name="purged"', "force": True}
+    assert http("POST", f"{STORE}/artifacts:purge", wanted).document["done"]
+    graph = http("GET", f"/v1/{run}:queryContextLineageSubgraph").document
+    assert (len(graph["executions"]), graph["artifacts"], graph["events"]) == (1, [], [])
+
+
+def test_a_damaged_context_is_removed(http: Http, home: Path) -> None:
+    name = make(http, "contexts", "damaged")["name"]
+    file = home / "emulator" / "metadataStores" / "us-central1.default" / "contexts" / "damaged.json"
+    file.write_bytes(b"{")
+    assert http("GET", f"/v1/{name}").status == 500
+    assert http("DELETE", f"/v1/{name}?etag=1").status == 500
+    assert http("DELETE", f"/v1/{name}").document["done"]
+    assert http("GET", f"/v1/{name}").status == 404
+
+
+def test_the_life_of_a_schema(http: Http) -> None:
+    body = {"schema": "title: mine.Data\ntype: object\n", "schemaVersion": "0.0.1", "schemaType": 1}
+    made = http("POST", f"{STORE}/metadataSchemas?metadataSchemaId=mine", body).document
+    assert {name: made[name] for name in body} == {**body, "schemaType": "ARTIFACT_TYPE"}
+    assert http("GET", f"/v1/{made['name']}").document == made
+    assert http("GET", f"{STORE}/metadataSchemas").document == {"metadataSchemas": [made]}
+    assert http("DELETE", f"/v1/{made['name']}").status == 405
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -226,8 +275,10 @@ def test_masks_name_keys_as_they_are(http: Http) -> None:
         ("executions/none:addExecutionEvents", {"events": []}, 404),
         ("executions/none:addExecutionEvents", {"events": {"a": 1}}, 400),
         ("executions/none:addExecutionEvents", {"events": [1]}, 400),
-        ("contexts:purge", {"filter": "x"}, 405),
-        ("metadataSchemas", {}, 405),
+        ("contexts:purge", {"filter": "x"}, 400),
+        ("artifacts:purge", {"force": True}, 400),
+        ("metadataSchemas", {}, 400),
+        ("metadataSchemas", {"schema": "title: x", "schemaType": "OTHER"}, 400),
         ("contexts/odd/contexts", {}, 405),
     ],
 )

@@ -347,6 +347,8 @@ def test_a_head_without_an_end_is_refused(served: Served, head: bytes) -> None:
         ("[::]:22", 403, "does not lead to [::]:22"),
         ("169.254.169.254:80", 403, "does not lead to 169.254.169.254:80"),
         ("[fe80::1]:80", 403, "does not lead to [fe80::1]:80"),
+        ("[fd00:ec2::254]:80", 403, "does not lead to [fd00:ec2::254]:80"),
+        ("100.100.100.200:80", 403, "does not lead to 100.100.100.200:80"),
         ("example.invalid:443", 502, "example.invalid:443 cannot be reached"),
         ("evilgoogleapis.com.invalid:443", 502, "cannot be reached"),
         ("a" * 300 + ":443", 502, "cannot be reached"),

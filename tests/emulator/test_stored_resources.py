@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from emulator_service import emulator_service
 from storage_service import Http
 
+from vtrain.emulator.vertex.resource_files import ResourceFiles
+from vtrain.messages.kept_resources import Dataset
 from vtrain.retry import wait_until
 
 PARENT = "/v1/projects/demo/locations/us-central1"
@@ -45,6 +49,9 @@ def test_the_life_of_a_resource(http: Http, collection: str) -> None:
     assert (changed.get("response") or changed)["displayName"] == "second"
     listed = http("GET", f"{PARENT}/{collection}?filter=display_name%3Dsecond").document[collection]
     assert [each["name"] for each in listed] == [name]
+    for text, count in (("labels:a", 1), ("labels:b", 0), ("labels.a:*", 1), ('metadata_schema_uri=""', 1)):
+        found = http("GET", f"{PARENT}/{collection}?filter={quote(text)}").document
+        assert len(found.get(collection, ())) == count, text
     assert http("DELETE", f"/v1/{name}").document["done"]
     assert http("GET", f"/v1/{name}").status == http("DELETE", f"/v1/{name}").status == 404
     assert collection not in http("GET", f"{PARENT}/{collection}").document
@@ -66,6 +73,24 @@ def test_requests_that_are_refused(http: Http, collection: str, query: str, body
     path = f"/v1/{made(http, collection)['name']}{query}" if query else f"{PARENT}/{collection}"
     reply = http("PATCH" if query else "POST", path, body if body else b"[]" if body == [] else {})
     assert (reply.status, reply.document["error"]["status"]) == (400, "INVALID_ARGUMENT"), reply.body
+
+
+def test_two_emulators_of_a_home_lose_no_change(tmp_path: Path) -> None:
+    name = "projects/local/locations/us-central1/datasets/1"
+    several = [ResourceFiles(tmp_path, "datasets", Dataset) for _ in range(2)]
+    several[0].add(Dataset(name=name))
+
+    def label(files: ResourceFiles[Dataset], which: int) -> None:
+        for number in range(50):
+            with files.changing(name) as found:
+                files.change(found, labels={**found.labels, f"{which}-{number}": ""})
+
+    threads = [Thread(target=label, args=(files, which)) for which, files in enumerate(several)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(several[0].find(name).labels) == 100
 
 
 def test_a_pipeline_reads_a_dataset_by_its_id(http: Http, home: Path) -> None:

@@ -508,6 +508,10 @@ def test_models(http: Http, home: Path) -> None:
     versions = http("GET", f"/v1/{name}:listVersions").document["models"]
     assert {one["versionId"] for one in versions} == {"1", "2"}
     assert len(http("GET", f'{PARENT}/models?filter=display_name="first"').document["models"]) == 1
+    model_id = name.rpartition("/")[2]
+    assert len(http("GET", f"{PARENT}/models?filter=model={model_id}").document["models"]) == 1
+    assert http("GET", f"{PARENT}/models?filter=model!={model_id}").document == {}
+    assert http("GET", f"{PARENT}/models?filter=base_model_name=gemma").document == {}
     http("POST", f"{PARENT}/models:upload", {"model": model | {"displayName": "second"}})
 
     def names(query: str) -> list[str]:

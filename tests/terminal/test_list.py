@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 
 import pytest
+from experiment_files import add_run
 from stored_jobs import add_job
 from terminal.conftest import Golden, Start
 
@@ -40,3 +42,37 @@ def test_jobs_with_age_duration_state_and_exit_code(
     terminal = start("ps", columns=columns)
     assert terminal.end() == 0
     golden("ps", terminal, colours=columns == 120)
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_jobs_and_runs_with_arguments_and_metrics(
+    start: Start, place: Path, golden: Golden, columns: int
+) -> None:
+    home, now = place.parent / ".vtrain", time.time()
+    for number, rate in enumerate((0.1, 0.01)):
+        output = home / "buckets" / "local-runs" / f"job-{number}"
+        output.mkdir(parents=True)
+        history = [{"step": step, "loss": rate / step, "val_accuracy": 0.9 + rate} for step in (1, 2, 3)]
+        (output / "metrics.json").write_text(json.dumps(history))
+        args = [f"--learning-rate={rate}", "--units", "64", "--activation=relu", "--augment"]
+        pool = {"replicaCount": 1, "pythonPackageSpec": {"args": args}}
+        where = {"outputUriPrefix": f"gs://local-runs/job-{number}"}
+        add_job(
+            home,
+            f"{number + 1}00000200000000000{number}",
+            "a name that is long",
+            created=from_epoch(now - (5 - number) * 3600 - 60),
+            fields={"jobSpec": {"workerPoolSpecs": [pool], "baseOutputDirectory": where}},
+        )
+    add_run(
+        home,
+        "digits",
+        "first",
+        created=from_epoch(now - 2 * 3600 - 60),
+        _params={"learning-rate": 0.2, "optimizer": "adam"},
+        _metrics={"val_accuracy": 0.875},
+        _state="COMPLETE",
+    )
+    terminal = start("ps", "--metrics", "--sort=~metrics.val_accuracy", columns=columns)
+    assert terminal.end() == 0
+    golden("ps-metrics", terminal, colours=columns == 120)

@@ -19,7 +19,6 @@ from vtrain.commands.servers import admission_of, needed_modules, port_number, u
 from vtrain.commands.session import open_console, vtrain_argv
 from vtrain.emulator import bound_command
 from vtrain.emulator.running import (
-    FOLDER,
     Running,
     environment_of,
     find_running,
@@ -42,6 +41,7 @@ from vtrain.flags.options import CommonFlags
 from vtrain.properties import is_loopback
 from vtrain.retry import wait_until
 from vtrain.runtime.foreground import run_in_foreground
+from vtrain.runtime.home import Home
 from vtrain.settings import home_folder
 
 PROJECT = "emulator"
@@ -243,7 +243,7 @@ def _until_answering(child: subprocess.Popen[bytes]) -> Running:
 
 
 def _log() -> Path:
-    return home_folder() / FOLDER / "emulator.log"
+    return Home(home_folder()).emulator / "emulator.log"
 
 
 def _why_ended(code: int) -> str:

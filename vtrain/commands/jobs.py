@@ -28,7 +28,7 @@ from vtrain.commands.session import (
 from vtrain.core.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
 from vtrain.errors import NotFoundError, StorageError, VtrainError, WaitTimeoutError
 from vtrain.flags.grammar import count_or_unlimited
-from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
+from vtrain.flags.options import CommonFlags, ListFlags, MetricFlags, NameFlag, PlaceFlags
 from vtrain.messages.names import (
     ANY_JOB,
     JOB_KINDS,
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
-LIST_TABLE = (
-    "table(name.basename():label=ID, displayName:label=NAME, state:label=STATE, createTime:label=CREATED)"
-)
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
 MOST_ASKED_ABOUT = 5
@@ -60,6 +57,35 @@ MOST_ASKED_ABOUT = 5
 
 def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """List the jobs of a kind; where they are elsewhere, say how many are on this machine."""
+
+    def show(session: Session, jobs: Iterator[Job]) -> None:
+        show_resources(session, kind, listing, map(resource_document, jobs))
+
+    _list(listing, place, common, kind, show)
+
+
+def ps(
+    listing: ListFlags, wanted: MetricFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind
+) -> None:
+    """List the jobs of all kinds, with their arguments and metrics where these are wanted."""
+    if listing.sort_by.lstrip("~").startswith(("args.", "metrics.")):  # as text 10 would come before 9
+        wanted = msgspec.structs.replace(wanted, sort=wanted.sort or listing.sort_by)
+        listing = msgspec.structs.replace(listing, sort_by="")
+    if wanted == MetricFlags():
+        list_jobs(listing, place, common, kind=kind)
+    else:
+        from vtrain.commands.comparison import show_compared
+
+        _list(listing, place, common, kind, partial(show_compared, listing, wanted))
+
+
+def _list(
+    listing: ListFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    kind: ResourceKind,
+    show: Callable[[Session, Iterator[Job]], None],
+) -> None:
     with suppress(VtrainError):  # what follows fails for the same reason, and says more
         _tell_of_jobs_here(common, place, kind)
     session = open_session(common, place, kind=kind)
@@ -69,7 +95,7 @@ def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kin
     if kind.also:
         jobs = _with_other_kinds(session, kind, query, jobs, damaged)
     going: list[str] = []
-    show_resources(session, kind, listing, map(resource_document, _noting_unended(jobs, going)))
+    show(session, _noting_unended(jobs, going))
     if damaged:
         session.console.warn(_damage(damaged))
     _warn_of_halt(session, going[-MOST_ASKED_ABOUT:])
@@ -189,7 +215,7 @@ def show_resources(
     session: Session, kind: ResourceKind, listing: ListFlags, documents: Iterable[dict[str, Any]]
 ) -> None:
     """Print resources as the flags of a list command say: filtered, sorted, limited, formatted."""
-    from vtrain.commands.selection import show_list
+    from vtrain.commands.selection import LIST_TABLE, show_list
 
     is_terminal = sys.stdout.isatty()
     draw = partial(_job_table, session) if is_terminal and kind in (ANY_JOB, *JOB_KINDS) else None

@@ -16,6 +16,10 @@ from vtrain.output.language.expressions import parse_filter, parse_sort
 from vtrain.output.language.format import PAGE, parse_format
 from vtrain.output.language.keys import get
 
+LIST_TABLE = (
+    "table(name.basename():label=ID, displayName:label=NAME, state:label=STATE, createTime:label=CREATED)"
+)
+"""A list of jobs for people, where it is not drawn for a terminal."""
 Documents = Iterable[Any]
 UriOf = Callable[[dict[str, Any]], str]
 

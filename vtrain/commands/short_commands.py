@@ -7,7 +7,16 @@ import msgspec
 from vtrain.commands.job_groups import CUSTOM_JOBS
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import RunLine, SubmitLine
-from vtrain.flags.options import CommonFlags, FollowFlag, JobFlag, PlaceFlags, StreamFlags, WatchFlag
+from vtrain.flags.options import (
+    CommonFlags,
+    FollowFlag,
+    JobFlag,
+    ListFlags,
+    MetricFlags,
+    PlaceFlags,
+    StreamFlags,
+    WatchFlag,
+)
 from vtrain.messages.names import ANY_JOB
 
 _BY_NAME = {info.name: info for info in CUSTOM_JOBS}
@@ -68,8 +77,15 @@ COMMANDS = (
     msgspec.structs.replace(
         _BY_NAME["list"],
         name="ps",
-        details="The same as custom-jobs list and hp-tuning-jobs list. Trials of tuning jobs are left out.",
-        examples=(("List the five newest jobs", "vtrain ps --limit=5"),),
+        handler="vtrain.commands.jobs:ps",
+        details="The same as custom-jobs list and hp-tuning-jobs list. Trials of tuning jobs are left out. "
+        "With --metrics, --columns or --sort only the 1000 newest are read: their arguments, and the last "
+        "numbers in files of their output such as metrics.json.",
+        examples=(
+            ("List the five newest jobs", "vtrain ps --limit=5"),
+            ("Compare them by what they measured", "vtrain ps --sort=~metrics.accuracy"),
+        ),
+        flags=(ListFlags, MetricFlags, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
     CommandInfo(

@@ -58,6 +58,8 @@ _LATER = b"\x7f\xff\xff\xff" + bytes(4)
 _END_HEADERS = 4
 _UNIMPLEMENTED = 12
 """The code of gRPC for what is not emulated, which clients do not ask for again."""
+_METADATA_SERVERS = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "fd20:ce::254", "100.100.100.200")))
+"""Those that are not link-local: of EC2 and Compute Engine by IPv6, and of Alibaba Cloud."""
 
 
 class ProxyRefusal(Exception):
@@ -233,10 +235,11 @@ def _host_and_port(target: str) -> tuple[str, int]:
 
 
 def _is_local(address: str) -> bool:
-    """Whether an address is of this machine alone, or of its link, where metadata servers are."""
+    """Whether an address is of this machine alone, of its link, or of a metadata server."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     ip = getattr(ip, "ipv4_mapped", None) or ip
-    return ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast
+    is_near = ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast
+    return is_near or ip in _METADATA_SERVERS
 
 
 async def connect_through(outer: str, target: str) -> Streams:

@@ -24,9 +24,9 @@ from vtrain.https_proxy import (
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import DamagedFileError, read_struct
+from vtrain.runtime.home import Home
 from vtrain.runtime.locks import hold_lock
 
-FOLDER = "emulator"
 STOP_SECONDS = 30.0
 _PAUSE = 0.05
 
@@ -51,16 +51,16 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
     def token_file(self, home: Path) -> Path:
         """The file that gcloud reads the token from."""
-        return home.absolute() / FOLDER / f"{self.port}.token"
+        return Home(home.absolute()).emulator / f"{self.port}.token"
 
     def bundle_file(self, home: Path) -> Path:
         """The file with what clients are to trust, to be led here."""
-        return home.absolute() / FOLDER / f"{self.port}.pem"
+        return Home(home.absolute()).emulator / f"{self.port}.pem"
 
 
 def make_folder(home: Path) -> Path:
     """The folder of a home's emulators, made if it is missing. Raises StorageError where that is refused."""
-    folder = home / FOLDER
+    folder = Home(home).emulator
     try:
         make_private(folder)
     except OSError as error:
@@ -102,7 +102,7 @@ def find_running(home: Path) -> list[Running]:
     Raises StorageError where the record of one that runs is damaged.
     """
     found = []
-    for file in sorted((home / FOLDER).glob("*.json")):
+    for file in sorted(Home(home).emulator.glob("*.json")):
         held = hold_lock(file.with_suffix(".lock"))
         if held is not None:
             _forget(file)
@@ -180,7 +180,7 @@ def environment_of(running: Running, home: Path) -> dict[str, str]:
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(running.token_file(home)) if running.token else "",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "" if running.token else "true",
         "CLOUDSDK_CORE_PROJECT": running.project,
-        "CLOUDSDK_CONFIG": str(home.absolute() / FOLDER / "gcloud"),
+        "CLOUDSDK_CONFIG": str(Home(home.absolute()).emulator / "gcloud"),
         "GOOGLE_APPLICATION_CREDENTIALS": "",
         "GOOGLE_CLOUD_PROJECT": running.project,
         **dict.fromkeys(METADATA_VARIABLES, place),

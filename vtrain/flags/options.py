@@ -271,9 +271,21 @@ class ListFlags(FlagGroup, frozen=True):
 
     filter: str = text("EXPRESSION", "Condition, such as state=JOB_STATE_FAILED.", offer=conditions)
     sort_by: str = text("KEY,…", "Sort by these keys; ~KEY sorts in descending order.")
-    limit: str = flag("N", "Maximum number of results.", default="unlimited")
+    limit: str = flag("N", "Maximum number of results.", short="-n", default="unlimited")
     page_size: str = flag("N", "Rows per heading of a table.", default="unlimited")
     uri: bool = switch("Print only the URIs of the results.", has_opposite=True)
+
+
+class MetricFlags(FlagGroup, frozen=True):
+    """Arguments and metrics as columns of a list."""
+
+    heading: ClassVar[str] = "Metrics"
+
+    metrics: bool = switch(
+        "Show arguments and last metrics, also of the experiments' runs that the emulator keeps."
+    )
+    columns: str = text("COLUMN,…", "Show these alone, such as args.lr,metrics.accuracy.")
+    sort: str = text("COLUMN", "Sort by this one; ~COLUMN sorts in descending order.")
 
 
 class StreamFlags(FlagGroup, frozen=True):

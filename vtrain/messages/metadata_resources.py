@@ -72,6 +72,20 @@ class Artifact(Resource, frozen=True):
     description: str = ""
 
 
+class MetadataSchema(Resource, frozen=True):
+    """The form of the metadata of a context, an execution or an artifact. Nothing is compared with it."""
+
+    output_fields: ClassVar[frozenset[str]] = frozenset(["name", "createTime"])
+    name: str = ""
+    schema_version: str = ""
+    schema: str = ""
+    schema_type: Annotated[
+        str, enum("METADATA_SCHEMA_TYPE_UNSPECIFIED ARTIFACT_TYPE EXECUTION_TYPE CONTEXT_TYPE")
+    ] = ""
+    create_time: str = ""
+    description: str = ""
+
+
 class Event(Message, frozen=True):
     """An artifact that an execution has read or written."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from vtrain.messages.states import short
@@ -50,7 +51,12 @@ def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
 
     A column that no row has anything in is left out.
     """
-    lines = filled(HEADINGS, rows)
+    return drawn_table(HEADINGS, rows, width=width, coloured=coloured)
+
+
+def drawn_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, coloured: bool) -> str:
+    """The same with other columns, by the names of these."""
+    lines = filled(names, rows)
     headings, widths = lines[0], column_widths(lines)
     if "NAME" in headings:
         name = headings.index("NAME")
@@ -64,6 +70,14 @@ def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
 
     drawn = in_columns(lines, widths=widths, role_of=role_of if coloured else None)
     return "".join(f"{line}\n" for line in drawn)
+
+
+def fitting(lines: Sequence[Sequence[str]], width: int, *, name: int) -> int:
+    """The number of columns, the first ones, for which there is room; that of the name may be cut."""
+    widths = column_widths(lines)
+    widths[name] = min(widths[name], LEAST_NAME)
+    room = accumulate(widths, lambda sum_, each: sum_ + len(GAP) + each)
+    return sum(needed <= width for needed in room)
 
 
 def _trials(document: Mapping[str, Any]) -> str:

@@ -45,6 +45,11 @@ class Home(msgspec.Struct, frozen=True):
         return LocalBuckets(self.path).folder
 
     @property
+    def emulator(self) -> Path:
+        """The records of running emulators, and a folder for each collection of resources that they keep."""
+        return self.path / "emulator"
+
+    @property
     def slots(self) -> Path:
         """A folder for the warm slots of each persistent resource."""
         return self.path / "slots"

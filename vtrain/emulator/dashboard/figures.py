@@ -9,13 +9,14 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.output.trials import shown_value
+from vtrain.runtime.output_numbers import Scalars
 from vtrain.runtime.tuning.scale import LOG
 from vtrain.runtime.tuning.study import StudyTrial, every_parameter, loss, results
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_FRONT = 3
 """Metrics of a Pareto front that a chart can show."""
+MOST_FIGURES = 8
+"""Charts of one file."""
 MOST_POINTS = 400
 """Points of one line that are drawn."""
 LARGEST = 1e300
@@ -56,6 +59,15 @@ def line_figure(title: str, points: Sequence[Point], *, along: str) -> Figure | 
     found = _drawable(points)
     line = {"mode": "lines+markers" if len(found) <= 60 else "lines", **_places(found)}
     return _of_points(title, found, along, [line])
+
+
+def number_figures(scalars: Scalars) -> list[Figure]:
+    """A line for each series of a file, the first ones."""
+    found = (
+        line_figure(name, [Point(*point) for point in points], along=scalars.along)
+        for name, points in scalars.series.items()
+    )
+    return list(islice(filter(None, found), MOST_FIGURES))
 
 
 def trials_figure(title: str, points: Sequence[Point], *, minimize: bool) -> Figure | None:

@@ -11,13 +11,20 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from vtrain.emulator.dashboard.figures import plotly_script
-from vtrain.emulator.dashboard.job_view import KINDS, address_of, head_of, job_row, replica_rows
+from vtrain.emulator.dashboard.figures import number_figures, plotly_script
+from vtrain.emulator.dashboard.job_view import (
+    KINDS,
+    ShownJob,
+    address_of,
+    head_of,
+    job_row,
+    replica_rows,
+    run_row,
+)
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import Folder, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
 from vtrain.emulator.dashboard.reader import JobFilter, JobReader
-from vtrain.emulator.dashboard.scalars import Numbers, read_numbers
 from vtrain.emulator.dashboard.study_view import metric_figures, study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
@@ -30,6 +37,8 @@ from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.rooted import Root
+from vtrain.runtime.experiments import ExperimentRun
+from vtrain.runtime.output_numbers import Numbers, read_numbers
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.times import ago
 
@@ -72,7 +81,7 @@ class Dashboard:
                 trouble = error.message
         return self.pages.answer(
             "jobs.html",
-            rows=[job_row(job, self._reader.parts(job)) for job in listing.jobs],
+            rows=[self._row(job) for job in listing.jobs],
             damaged=(*listing.damaged, *resources.damaged),
             trouble=trouble,
             has_more=listing.has_more,
@@ -93,6 +102,7 @@ class Dashboard:
         usage = {} if has_ended or not isinstance(job, CustomJob) else self._reader.usage(job.name)
         output = self._reader.output(job)
         study = job if isinstance(job, HyperparameterTuningJob) else None
+        numbers = read_numbers(output) if output is not None else Numbers([], 0)
         parent = self._reader.parent(job)
         asked = LogRequest(name=job.name, replica=query.get("replica", ""), lines=LINES_BESIDE)
         parts = self._reader.parts(job)
@@ -105,7 +115,8 @@ class Dashboard:
             study=study and study_of(study),
             figures=metric_figures(study) if study else [],
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
-            numbers=read_numbers(output) if output is not None else Numbers([], 0),
+            numbers=numbers,
+            charts=[number_figures(found) for found in numbers.files],
             folder=_listed(output),
             output=output,
             log=self._logs.read(asked),
@@ -180,6 +191,11 @@ class Dashboard:
         """The job that an address names. Raises NotFoundError."""
         parts = {key: unquote(value) for key, value in request.path_params.items()}
         return self._reader.get(str(ResourceName(**parts)))
+
+    def _row(self, job: Job | ExperimentRun) -> ShownJob:
+        if isinstance(job, ExperimentRun):
+            return run_row(job)
+        return job_row(job, self._reader.parts(job), self._reader.measured(job))
 
     def _output(self, job: Job) -> Root:
         folder = self._reader.output(job)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -21,14 +22,18 @@ from vtrain.messages.resources import Job, collection_of, spec_of
 from vtrain.messages.secrets import masked_document
 from vtrain.output.language.format import parse_format
 from vtrain.output.language.printers import render
+from vtrain.output.trials import shown_value
+from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
 from vtrain.times import ago, duration_in_words, took_in_words
 
+EXPERIMENT_RUNS = "experimentRuns"
 KINDS = {
     CUSTOM_JOBS: "Custom job",
     HYPERPARAMETER_TUNING_JOBS: "Tuning job",
     TRAINING_PIPELINES: "Pipeline",
+    EXPERIMENT_RUNS: "Experiment run",
 }
 _NOT_CONFIGURED = frozenset(
     "name state createTime startTime endTime updateTime error "
@@ -43,6 +48,9 @@ _TONES = {
     states.PENDING: "waiting",
     states.QUEUED: "waiting",
 }
+_RUN_TONES = {"COMPLETE": "good", "FAILED": "bad", "RUNNING": "busy"}
+MOST_PAIRS = 4
+"""Metrics, and arguments, of a row."""
 
 
 class State(msgspec.Struct, frozen=True):
@@ -60,20 +68,21 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in a list; a text is empty where nothing is known."""
+    """A job in a list, or a run of an experiment, which has no page; a text is empty if nothing is known."""
 
-    address: str
+    address: str = ""
     id: str
     name: str
     kind: str
     state: State
     created: Moment
-    took: str
-    replicas: str
-    attempts: str
-    memory: str
-    processor: str
+    took: str = ""
+    replicas: str = ""
+    attempts: str = ""
+    memory: str = ""
+    processor: str = ""
     note: str = ""
+    measured: str = ""
 
 
 class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +108,7 @@ def state_of(job: Job) -> State:
     return State(text.capitalize().replace("_", " "), _TONES.get(states.job_state(job.state), "calm"))
 
 
-def job_row(job: Job, parts: Sequence[CustomJob]) -> ShownJob:
+def job_row(job: Job, parts: Sequence[CustomJob], measured: str = "") -> ShownJob:
     """The row of a job that consists of these custom jobs."""
     uses = [use for part in parts for use in replica_uses(part)]
     attempts = [len(use.exit_codes) for use in uses]
@@ -116,7 +125,30 @@ def job_row(job: Job, parts: Sequence[CustomJob]) -> ShownJob:
         memory=_size(max((use.peak_memory_bytes for use in uses), default=0)),
         processor=_seconds(sum(use.cpu_seconds for use in uses)),
         note=_note(job),
+        measured=measured,
     )
+
+
+def run_row(run: ExperimentRun) -> ShownJob:
+    """The row of a run of an experiment."""
+    return ShownJob(
+        id=run.experiment,
+        name=run.display_name,
+        kind=KINDS[EXPERIMENT_RUNS],
+        state=State(run.state.capitalize(), _RUN_TONES.get(run.state, "calm")),
+        created=Moment(run.create_time, ago(run.create_time)),
+        measured=measured_text(run.args, run.metrics),
+    )
+
+
+def measured_text(args: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    """`loss=0.1 accuracy=0.9 (lr=0.1)`: the first metrics and arguments."""
+    found = [
+        " ".join([*(f"{name}={shown_value(each)}" for name, each in islice(some.items(), MOST_PAIRS))])
+        + (" …" if len(some) > MOST_PAIRS else "")
+        for some in (metrics, args)
+    ]
+    return " ".join(filter(None, (found[0], found[1] and f"({found[1]})")))
 
 
 def replica_rows(job: CustomJob, usage: dict[str, ReplicaUsage]) -> list[ReplicaRow]:

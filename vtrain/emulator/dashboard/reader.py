@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
@@ -15,7 +16,8 @@ from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, Rep
 from vtrain.backends.interface import Backend
 from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import open_found, running_replicas
-from vtrain.errors import ConfigError, NotFoundError, VtrainError
+from vtrain.emulator.dashboard.job_view import EXPERIMENT_RUNS, measured_text
+from vtrain.errors import NotFoundError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
@@ -32,13 +34,17 @@ from vtrain.messages.names import (
     parse_name,
 )
 from vtrain.messages.persistent_resource import ResourcePage
-from vtrain.messages.resources import JOBS, Job, spec_of
+from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.output.compared import ARGS, METRICS, compared_job
 from vtrain.rooted import Root
-from vtrain.staging import LocalBuckets
+from vtrain.runtime.experiments import ExperimentRun, experiment_runs
+from vtrain.runtime.output_numbers import output_of
 
 MOST_SEARCHED = 20_000
 """Jobs that one page looks through."""
+MOST_RUNS = 500
+"""Runs of experiments, the newest."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +62,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 class Listing(NamedTuple):
     """One page of a list. `damaged` are names of jobs whose stored entries cannot be read."""
 
-    jobs: list[Job]
+    jobs: list[Job | ExperimentRun]
     has_more: bool
     damaged: list[str]
 
@@ -93,13 +99,25 @@ class JobReader:
     def page(self, wanted: JobFilter, size: int) -> Listing:
         """A page of jobs, newest first; those that other jobs run are left out."""
         damaged: list[str] = []
-        collections = [wanted.collection] if wanted.collection else list(JOBS)
-        sources = [all_jobs(self.jobs.list, self._query(collection), damaged) for collection in collections]
+        kinds = [wanted.collection] if wanted.collection else [*JOBS, EXPERIMENT_RUNS]
+        sources: list[Iterable[Job | ExperimentRun]] = [
+            all_jobs(self.jobs.list, self._query(kind), damaged) if kind in JOBS else self._runs()
+            for kind in kinds
+        ]
         newest = heapq.merge(*sources, key=attrgetter("create_time"), reverse=True)
         found = (job for job in islice(newest, MOST_SEARCHED) if _is_wanted(job, wanted))
         start = (wanted.page - 1) * size
         jobs = list(islice(found, start, start + size + 1))
         return Listing(jobs[:size], len(jobs) > size, damaged)
+
+    def _runs(self) -> list[ExperimentRun]:
+        found = experiment_runs(self._settings.home, MOST_RUNS)
+        return [run for run in found if not self._location or f"/locations/{self._location}/" in run.name]
+
+    def measured(self, job: Job) -> str:
+        """The last metrics and the arguments of a job, in words."""
+        found = compared_job(job, self._settings.home)
+        return measured_text(found[ARGS], found[METRICS])
 
     def parts(self, job: Job) -> list[CustomJob]:
         """The custom jobs that a job consists of: itself, its trials, or those of its task."""
@@ -137,12 +155,7 @@ class JobReader:
 
     def output(self, job: Job) -> Root | None:
         """The folder of this machine that a job writes its output to; None where there is none."""
-        with suppress(ConfigError):  # a bucket of the real Cloud Storage, or a task that cannot be read
-            spec = spec_of(job)
-            if spec is not None and spec.output_uri:
-                root = LocalBuckets(self._settings.home).root(spec.output_uri)
-                return root if root.is_folder() else None
-        return None
+        return output_of(job, self._settings.home)
 
     def models(self) -> tuple[Model, ...]:
         """The default versions of all models."""
@@ -162,7 +175,10 @@ class JobReader:
         return list(islice(all_jobs(self.jobs.list, query), MOST_SEARCHED))
 
 
-def _is_wanted(job: Job, wanted: JobFilter) -> bool:
+def _is_wanted(job: Job | ExperimentRun, wanted: JobFilter) -> bool:
+    if isinstance(job, ExperimentRun):
+        text = f"{job.experiment}/{job.display_name}".casefold()
+        return wanted.state in ("", job.state) and wanted.text.casefold() in text
     if TRIAL_LABEL in job.labels or PIPELINE_LABEL in job.labels:
         return False
     if wanted.state and states.short(job.state) != wanted.state:

@@ -10,21 +10,23 @@ import base64
 import csv
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
 from vtrain.emulator.vertex.documents import read_request
+from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
 from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
 from vtrain.emulator.vertex.operations import Operations, print_fault
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, words_of
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, snake_case, words_of
 from vtrain.errors import ConfigError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.batch_prediction_job import (
@@ -47,6 +49,8 @@ BATCH = 64
 """`ManualBatchTuningParameters.batch_size`, where none is given."""
 LONGEST_LINE = 10 << 20
 """Bytes of a line of the input."""
+MOST_FAILURES = 20
+"""`BatchPredictionJob.partial_failures`: files that cannot be read; the others are predicted."""
 RESULTS, ERRORS = "prediction.results-00000-of-00001", "prediction.errors_stats-00000-of-00001"
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,2})?")
@@ -103,7 +107,25 @@ class BatchPredictions:
 
     def list_jobs(self, call: VertexCall) -> Document:
         """A page of jobs, the newest first."""
-        return list_all(call, (to_document(self._current(job)) for job in self._files.all(call.location)))
+        found = (to_document(self._current(job)) for job in self._files.all(call.location))
+        return list_all(call, found, test_of=self._test)
+
+    def _test(self, restriction: Restriction) -> Test:
+        """The test of a job by one restriction, which may be of its model's name."""
+        if snake_case(restriction.field) != "model_display_name":
+            return resource_test(restriction)
+        test = resource_test(msgspec.structs.replace(restriction, field="display_name"))
+        names: dict[str, str] = {}
+
+        def holds(document: Mapping[str, Any]) -> bool:
+            model = document["model"]
+            if model not in names:
+                names[model] = ""
+                with suppress(VtrainError, VertexRefusal):  # it was deleted
+                    names[model] = self._find_model(model).display_name
+            return test({"displayName": names[model]})
+
+        return holds
 
     def cancel_job(self, call: VertexCall) -> Document:
         """Ask a job to end after the batch that is being asked."""
@@ -165,8 +187,16 @@ class BatchPredictions:
             root = self._buckets.root(folder)
             results = stack.enter_context(root.publishing(RESULTS, make_mode=0o777))
             errors = stack.enter_context(root.publishing(ERRORS))
-            counts = self._write(job, model, results, errors)
-        made = {"output_info": OutputInfo(gcs_output_directory=folder), "completion_stats": counts}
+            unread: list[StorageError] = []
+            counts = self._write(job, model, results, errors, unread)
+            if unread and not counts.successful_count and not counts.failed_count:
+                raise unread[0]
+        failures = (_status("NOT_FOUND", words_of(error)) for error in unread[:MOST_FAILURES])
+        made = {
+            "output_info": OutputInfo(gcs_output_directory=folder),
+            "completion_stats": counts,
+            "partial_failures": tuple(failures),
+        }
         if counts.failed_count and not counts.successful_count:
             return _failed("FAILED_PRECONDITION", f"No instance was predicted. See {folder}/{ERRORS}.") | made
         return {"state": states.SUCCEEDED, **made}
@@ -185,13 +215,18 @@ class BatchPredictions:
             yield
 
     def _write(
-        self, job: BatchPredictionJob, model: Model, results: BinaryIO, errors: BinaryIO
+        self,
+        job: BatchPredictionJob,
+        model: Model,
+        results: BinaryIO,
+        errors: BinaryIO,
+        unread: list[StorageError],
     ) -> CompletionStats:
         tuning = job.manual_batch_tuning_parameters
         size = tuning.batch_size if tuning is not None and tuning.batch_size > 0 else BATCH
         shape = _Shape(job.instance_config or InstanceConfig())
         succeeded, failed = 0, 0
-        for batch in _batches(self._instances(job), size):
+        for batch in _batches(self._instances(job, unread), size):
             if self._running[job.name].is_set():
                 break
             try:
@@ -217,14 +252,20 @@ class BatchPredictions:
 
     # input
 
-    def _instances(self, job: BatchPredictionJob) -> Iterator[Any]:
-        """The lines of the input: values of JSON, rows of CSV as objects, or contents of files."""
+    def _instances(self, job: BatchPredictionJob, unread: list[StorageError]) -> Iterator[Any]:
+        """The lines of the input: values of JSON, rows of CSV as objects, or contents of files.
+
+        The reasons why files cannot be read are appended to `unread`.
+        """
         assert job.input_config is not None and job.input_config.gcs_source is not None
-        read = {"jsonl": _json_lines, "csv": _csv_rows, "file-list": self._listed_files}
+        listed = partial(self._listed_files, unread)
+        read: dict[str, Callable[[BinaryIO, str], Iterator[Any]]]
+        read = {"jsonl": _json_lines, "csv": _csv_rows, "file-list": listed}
         for uri in job.input_config.gcs_source.uris:
-            for found in self._matching(uri):
-                with self._opened(found) as file:
-                    yield from read[job.input_config.instances_format](file, found)
+            with _noting(unread):
+                for found in self._matching(uri):
+                    with _noting(unread), self._opened(found) as file:
+                        yield from read[job.input_config.instances_format](file, found)
 
     def _matching(self, uri: str) -> list[str]:
         """The files that a URI names; `*` in its last part stands for more of them."""
@@ -250,16 +291,16 @@ class BatchPredictions:
         except OSError as error:
             raise StorageError(f"{uri} cannot be read: {error.strerror}.") from error
 
-    def _listed_files(self, file: BinaryIO, origin: str) -> Iterator[Any]:
+    def _listed_files(self, unread: list[StorageError], file: BinaryIO, origin: str) -> Iterator[Any]:
         for line in _lines(file, origin):
             uri = line.decode("utf-8", "replace").strip()
             if not uri.startswith("gs://"):
                 raise ConfigError(f"{origin}: {uri[:300]!r} is no gs:// URI of a file.")
-            with self._opened(uri) as listed:
+            with _noting(unread), self._opened(uri) as listed:
                 content = listed.read(LONGEST_LINE + 1)
-            if len(content) > LONGEST_LINE:
-                raise ConfigError(f"{uri} has more than {LONGEST_LINE} bytes.")
-            yield {"b64": base64.b64encode(content).decode()}
+                if len(content) > LONGEST_LINE:
+                    raise ConfigError(f"{uri} has more than {LONGEST_LINE} bytes.")
+                yield {"b64": base64.b64encode(content).decode()}
 
 
 class _Shape:
@@ -290,9 +331,22 @@ class _Row(dict[str, Any]):
     """A row of CSV, by the names of the first one."""
 
 
+@contextmanager
+def _noting(unread: list[StorageError]) -> Iterator[None]:
+    """A block that ends where a file cannot be read; the reason is appended."""
+    try:
+        yield
+    except StorageError as error:
+        unread.append(error)
+
+
 def _failed(status: str, message: str) -> dict[str, Any]:
     """The fields of a job that has failed."""
-    return {"state": states.FAILED, "error": Status(code=CODES[status], message=message)}
+    return {"state": states.FAILED, "error": _status(status, message)}
+
+
+def _status(status: str, message: str) -> Status:
+    return Status(code=CODES[status], message=message)
 
 
 def _batches(lines: Iterator[Any], size: int) -> Iterator[list[Any]]:

@@ -32,7 +32,7 @@ from vtrain.messages.kept_resources import (
     TensorboardRun,
     TensorboardTimeSeries,
 )
-from vtrain.messages.metadata_resources import Artifact, Context, Execution, MetadataStore
+from vtrain.messages.metadata_resources import Artifact, Context, Execution, MetadataSchema, MetadataStore
 from vtrain.messages.names import (
     ARTIFACTS,
     BATCH_PREDICTION_JOBS,
@@ -41,6 +41,7 @@ from vtrain.messages.names import (
     ENDPOINTS,
     EXECUTIONS,
     LOCAL_PROJECT,
+    METADATA_SCHEMAS,
     METADATA_STORES,
     TENSORBOARD_EXPERIMENTS,
     TENSORBOARD_RUNS,
@@ -63,6 +64,7 @@ EMULATED: dict[str, type[Resource]] = {
     CONTEXTS: Context,
     EXECUTIONS: Execution,
     ARTIFACTS: Artifact,
+    METADATA_SCHEMAS: MetadataSchema,
 }
 """The collections that are emulated, and the message of each; `*` is the id of a parent."""
 M = TypeVar("M", bound=msgspec.Struct)

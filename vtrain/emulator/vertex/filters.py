@@ -21,6 +21,7 @@ from vtrain import times
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
 from vtrain.globs import Glob, anything
 from vtrain.messages.codec import camel_case
+from vtrain.messages.names import ENDPOINTS, MODELS
 
 CALL = "in_context"
 """The only function that filters call: whether an artifact or an execution belongs to a context."""
@@ -32,7 +33,20 @@ Test = Callable[[Mapping[str, Any]], bool]
 _QUOTED = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
 _TOKEN = re.compile(rf'\s*(?:({_QUOTED})|(<=|>=|!=|[=<>:()\-])|([^\s"\'=<>!:()]+))')
 _FIELDS = frozenset(("display_name", "state", "create_time", "start_time", "end_time", "update_time"))
-_MORE_FIELDS = frozenset(("training_task_definition", "name", "model", "version_id", "is_default"))
+_MORE_FIELDS = frozenset(
+    (
+        "training_task_definition",
+        "name",
+        "model",
+        "endpoint",
+        "version_id",
+        "is_default",
+        "base_model_name",
+        "metadata_schema_uri",
+    )
+)
+_IDS = {"model": MODELS, "endpoint": ENDPOINTS}
+"""The fields by which filters of these collections name the last part of `name` (`ListModelsRequest`)."""
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -194,6 +208,8 @@ def resource_test(restriction: Restriction, known: Collection[str] = _FIELDS | _
     wanted, comparison = restriction.value, restriction.comparison
     if restriction.field.startswith("labels."):
         return label_test(restriction, ("labels",))
+    if restriction.field == "labels" and comparison == ":":
+        return lambda document: wanted in document.get("labels", {})
     field = snake_case(restriction.field)
     if field not in known:
         raise wrong_filter(restriction.field)
@@ -205,9 +221,17 @@ def resource_test(restriction: Restriction, known: Collection[str] = _FIELDS | _
     if comparison not in ("=", "!="):
         raise wrong_filter(restriction.field + comparison)
     same = COMPARISONS[comparison]
+    if field in _IDS:
+        return lambda document: same(_id_of(document, _IDS[field]) or str(document.get(key, "")), wanted)
     if field == "is_default":
         return lambda document: same(document.get(key, False), wanted.lower() == "true")
     return lambda document: same(str(document.get(key, "")), wanted)
+
+
+def _id_of(document: Mapping[str, Any], collection: str) -> str:
+    """The id of a resource of that collection; empty for another one."""
+    *_, found, own_id = ("", *str(document.get("name", "")).split("/"))
+    return own_id if found == collection else ""
 
 
 def label_test(restriction: Restriction, place: tuple[str, ...]) -> Test:

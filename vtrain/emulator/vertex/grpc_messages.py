@@ -39,6 +39,7 @@ _RESOURCES = (
     "tensorboard_run",
     "tensorboard_time_series",
     "dataset",
+    "metadata_schema",
     "metadata_store",
     "context",
     "execution",

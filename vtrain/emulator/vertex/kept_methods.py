@@ -193,6 +193,15 @@ def _node(noun: str, part: Callable[[TrainingService], Nodes[Any]], *deleted: st
             deleted=("etag", *deleted),
             delete=_metadata(MlMetadata.delete),
         ),
+        Method(
+            f"Purge{noun}s",
+            "POST",
+            ":purge",
+            _metadata(MlMetadata.purge),
+            OPERATION,
+            WHOLE,
+            ("filter", "force"),
+        ),
         _update(noun, of_part(part, Nodes.update), "allowMissing"),
     )
 
@@ -238,3 +247,10 @@ ARTIFACT_METHODS = (
         "GET", "QueryArtifactLineageSubgraph", MlMetadata.query_artifact, "artifact", "maxHops", "filter"
     ),
 )
+SCHEMA_METHODS = _life(
+    "MetadataSchema",
+    lambda service: service.metadata.schemas,
+    created=("metadataSchemaId",),
+    lists=("filter", *_PAGE),
+)[:-1]
+"""Without a removal, which the API does not have."""

@@ -17,6 +17,7 @@ from vtrain.emulator.vertex.kept_methods import (
     CONTEXT_METHODS,
     DATASET_METHODS,
     EXECUTION_METHODS,
+    SCHEMA_METHODS,
     STORE_METHODS,
     TENSORBOARD_EXPERIMENT_METHODS,
     TENSORBOARD_METHODS,
@@ -44,6 +45,7 @@ from vtrain.messages.names import (
     ENDPOINTS,
     EXECUTIONS,
     HYPERPARAMETER_TUNING_JOBS,
+    METADATA_SCHEMAS,
     METADATA_STORES,
     MODELS,
     PERSISTENT_RESOURCES,
@@ -253,6 +255,7 @@ METHODS: dict[str, tuple[Method, ...]] = {
     CONTEXTS: CONTEXT_METHODS,
     EXECUTIONS: EXECUTION_METHODS,
     ARTIFACTS: ARTIFACT_METHODS,
+    METADATA_SCHEMAS: SCHEMA_METHODS,
     OPERATIONS: _OPERATION_METHODS,
 }
 """The methods by the collection that they are about."""
@@ -273,7 +276,8 @@ SERVICES = {
     "google.cloud.aiplatform.{version}.MetadataService": STORE_METHODS
     + CONTEXT_METHODS
     + EXECUTION_METHODS
-    + ARTIFACT_METHODS,
+    + ARTIFACT_METHODS
+    + SCHEMA_METHODS,
     "google.longrunning.Operations": _OPERATION_METHODS,
 }
 """The services of gRPC, and the methods of each."""

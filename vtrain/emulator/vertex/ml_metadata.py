@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,8 +32,22 @@ from vtrain.emulator.vertex.stored_resources import StoredResources
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.messages.codec import to_document
-from vtrain.messages.metadata_resources import Artifact, Context, Event, Execution, MetadataStore
-from vtrain.messages.names import ARTIFACTS, CONTEXTS, EXECUTIONS, LOCAL_PROJECT, METADATA_STORES
+from vtrain.messages.metadata_resources import (
+    Artifact,
+    Context,
+    Event,
+    Execution,
+    MetadataSchema,
+    MetadataStore,
+)
+from vtrain.messages.names import (
+    ARTIFACTS,
+    CONTEXTS,
+    EXECUTIONS,
+    LOCAL_PROJECT,
+    METADATA_SCHEMAS,
+    METADATA_STORES,
+)
 from vtrain.messages.structs import Resource
 from vtrain.times import timestamp
 
@@ -44,6 +59,8 @@ MOST_LINKS = 10_000
 """Artifacts and executions of one context, and events of one execution."""
 LARGEST_GRAPH = 1000
 """Artifacts, executions or events of an answer (`QueryContextLineageSubgraphRequest`)."""
+LARGEST_SAMPLE = 100
+"""Names that a purge answers (`PurgeContextsResponse.purge_sample`)."""
 LONGEST_NAME = 128
 """Characters of a display name."""
 _FIELDS = frozenset("name display_name uri state schema_title create_time update_time".split())
@@ -112,22 +129,55 @@ class MlMetadata:
         self.contexts = Nodes[LinkedContext](home, CONTEXTS, Context, kept=LinkedContext, **rest)
         self.executions = Nodes[LinkedExecution](home, EXECUTIONS, Execution, kept=LinkedExecution, **rest)
         self.artifacts = Nodes[Artifact](home, ARTIFACTS, Artifact, **rest)
+        self.schemas = StoredResources[MetadataSchema](
+            home, METADATA_SCHEMAS, MetadataSchema, operations, needs=("schema",)
+        )
+        self._operations = operations
 
     def delete(self, call: VertexCall) -> Document:
         """Forget a context, an execution or an artifact, and what links others to it."""
-        kinds: dict[str, Nodes[Any]] = {"contexts": self.contexts, "executions": self.executions}
-        nodes = kinds.get(call.place.collection.rpartition("/")[2], self.artifacts)
-        if call.text("etag") not in ("", nodes.files.find(call.name).etag):
+        nodes, etag = self._nodes(call), call.text("etag")
+        if etag and etag != nodes.files.find(call.name).etag:
             raise VertexRefusal("FAILED_PRECONDITION", f"The etag does not match that of {call.name}.")
-        for context in self.contexts.files.below(call.parent):
-            if call.name in (*context.members, *context.parent_contexts):
-                self._link(context.name, remove=call.name)
-        for execution in self.executions.files.below(call.parent):
-            if any(event.artifact == call.name for event in execution.events):
-                with self.executions.files.changing(execution.name) as found:
-                    left = tuple(event for event in found.events if event.artifact != call.name)
-                    self.executions.files.change(found, events=left)
+        self._unlink(call.parent, {call.name})
         return nodes.delete(call)
+
+    def purge(self, call: VertexCall) -> Document:
+        """Forget all that a filter lets through; without `force` only say how many and which."""
+        nodes, text = self._nodes(call), call.text("filter")
+        if not text.strip():
+            raise invalid("filter is required.")
+        passes = read_filter(text, self._test)
+        names = [one.name for one in nodes.files.below(call.parent) if passes(nodes.shown(one))]
+        answer: Document = {"purgeCount": str(len(names))}
+        if call.flag("force"):
+            self._unlink(call.parent, {*names})
+            for name in names:
+                with suppress(VertexRefusal):  # somebody else has just removed it
+                    nodes.files.remove(name)
+        else:
+            answer |= {"purgeSample": names[:LARGEST_SAMPLE]} if names else {}
+        collection, store, kind = call.place.collection.split("/")
+        place = msgspec.structs.replace(call.place, collection=collection, id=store)
+        typed = {"@type": call.type_url(f"Purge{kind.title()}Response"), **answer}
+        return self._operations.add(
+            msgspec.structs.replace(call, place=place), typed, f"Purge{kind.title()}Metadata"
+        )
+
+    def _nodes(self, call: VertexCall) -> Nodes[Any]:
+        kinds: dict[str, Nodes[Any]] = {"contexts": self.contexts, "executions": self.executions}
+        return kinds.get(call.place.collection.rpartition("/")[2], self.artifacts)
+
+    def _unlink(self, parent: str, names: Set[str]) -> None:
+        """Take names of a store's contexts, executions and artifacts out of all that links to them."""
+        for context in self.contexts.files.below(parent):
+            if not names.isdisjoint((*context.members, *context.parent_contexts)):
+                self._link(context.name, remove=names)
+        for execution in self.executions.files.below(parent):
+            if any(event.artifact in names for event in execution.events):
+                with self.executions.files.changing(execution.name) as found:
+                    left = tuple(event for event in found.events if event.artifact not in names)
+                    self.executions.files.change(found, events=left)
 
     # contexts
 
@@ -157,16 +207,21 @@ class MlMetadata:
         """The opposite."""
         self.contexts.files.find(call.name)
         for name in _names(call, "childContexts"):
-            self._link(name, remove=call.name)
+            self._link(name, remove={call.name})
         return {}
 
     def _link(
-        self, name: str, *, members: tuple[str, ...] = (), parents: tuple[str, ...] = (), remove: str = ""
+        self,
+        name: str,
+        *,
+        members: tuple[str, ...] = (),
+        parents: tuple[str, ...] = (),
+        remove: Set[str] = frozenset(),
     ) -> None:
-        """Give a context more members and parents, and take one away. Raises VertexRefusal."""
+        """Give a context more members and parents, and take some away. Raises VertexRefusal."""
         with self.contexts.files.changing(name) as found:
-            above = [one for one in dict.fromkeys((*found.parent_contexts, *parents)) if one != remove]
-            within = [one for one in dict.fromkeys((*found.members, *members)) if one != remove]
+            above = [one for one in dict.fromkeys((*found.parent_contexts, *parents)) if one not in remove]
+            within = [one for one in dict.fromkeys((*found.members, *members)) if one not in remove]
             _check_count(above, MOST_PARENTS, f"parents of {name}")
             _check_count(within, MOST_LINKS, f"artifacts and executions in {name}")
             self.contexts.files.change(found, parent_contexts=tuple(above), members=tuple(within))

@@ -6,19 +6,19 @@ import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from vtrain.atomic import publish_file
-from vtrain.emulator.running import FOLDER
+from vtrain.atomic import holding, publish_file
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.errors import StorageError
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.structs import Resource
 from vtrain.privacy import make_private
+from vtrain.runtime.home import Home
 from vtrain.times import timestamp
 
 EVERYWHERE = "-"
@@ -33,18 +33,19 @@ R = TypeVar("R", bound=Resource)
 
 
 class ResourceFiles(Generic[R]):
-    """The resources of one collection. Several threads use it; one emulator serves a home.
+    """The resources of one collection. Several threads use it, and several emulators may serve a home.
 
     Each is the file `COLLECTION/REGION.ID.json`; what is below it lies in the folder `COLLECTION/REGION.ID`.
     """
 
     def __init__(self, home: Path, collection: str, message: type[R], noun: str = "") -> None:
         """`noun` is the name of the message in the API, where `message` has another one."""
-        self._root = home / FOLDER
+        self._root = Home(home).emulator
         self._collections = collection.split("/*/")
         self._message = message
         self._noun = noun or message.__name__
         self._lock = threading.RLock()
+        self._is_locked = False
 
     def find(self, name: str) -> R:
         """A resource. Raises VertexRefusal where there is none."""
@@ -81,7 +82,7 @@ class ResourceFiles(Generic[R]):
     def add(self, resource: Any) -> None:
         """Keep a new resource. Raises VertexRefusal where its name is taken, or there are too many."""
         file = self._file(resource.name)
-        with self._lock:
+        with self._alone():
             self._check_parent(file, resource.name.rsplit("/", 2)[0])
             if file.exists():
                 raise VertexRefusal(
@@ -107,20 +108,37 @@ class ResourceFiles(Generic[R]):
     @contextmanager
     def changing(self, name: str) -> Iterator[R]:
         """A block in which nobody else changes the resource. Raises VertexRefusal where there is none."""
-        with self._lock:
+        with self._alone():
             yield self.find(name)
 
     def change(self, resource: R, **fields: Any) -> R:
         """The resource with other fields, which are kept."""
         changed = msgspec.structs.replace(resource, **fields, update_time=timestamp())
-        with self._lock:
+        with self._alone():
             self._write(changed)
         return changed
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A block of one thread of one emulator, which may have such a block in it. Raises StorageError."""
+        with self._lock, ExitStack() as stack:
+            if not self._is_locked:
+                folder = self._root / self._collections[0]
+                lock = folder / f".{self._collections[-1]}.lock"
+                try:
+                    make_private(folder)
+                    lock.touch(0o600)
+                    stack.enter_context(holding(lock))
+                except OSError as error:
+                    raise StorageError(f"{lock} cannot be locked: {error.strerror}.") from error
+                self._is_locked = True
+                stack.callback(setattr, self, "_is_locked", False)
+            yield
 
     def remove(self, name: str) -> None:
         """Forget a resource, and what is below it. Raises VertexRefusal where there is none."""
         file = self._file(name)
-        with self._lock:
+        with self._alone():
             try:
                 file.unlink()
             except FileNotFoundError:

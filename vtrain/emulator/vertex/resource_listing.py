@@ -76,8 +76,8 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
     return documents
 
 
-def _key(value: Any) -> str:
-    return f"{value:020}" if type(value) is int else str(value)
+def _key(value: Any) -> tuple[bool, Any]:
+    return (True, value) if type(value) in (int, float) else (False, str(value))
 
 
 def page_size(value: Any, usual: int) -> int:

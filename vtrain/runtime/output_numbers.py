@@ -1,4 +1,4 @@
-"""Numbers that trainers leave in files of their output, such as `metrics.json`: charts and single values."""
+"""Numbers that trainers leave in files of their output, such as `metrics.json`: series and single values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -14,16 +15,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from vtrain.emulator.dashboard.figures import Figure, Point, line_figure
-from vtrain.emulator.dashboard.output_files import list_folder, open_file
-from vtrain.errors import NotFoundError
+from vtrain.errors import ConfigError
+from vtrain.messages.resources import Job, spec_of
 from vtrain.rooted import Root
+from vtrain.staging import LocalBuckets
 
-MOST_FILES, MOST_FIGURES, MOST_VALUES = 4, 8, 40
+MOST_FILES, MOST_VALUES = 4, 40
 LONGEST_NAME = 100
 LARGEST_FILE = 2 * 1024 * 1024
-MOST_SEEN = 2000
-"""Entries of an output folder that are looked at."""
+MOST_SEEN, FEW_SEEN = 2000, 200
+"""Entries of an output folder that are looked at: of one job, and of each of many."""
 DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
@@ -34,11 +35,16 @@ _HISTORY = ("log_history", "history", "metrics", "scalars")
 """Keys below which a document has the numbers of each step."""
 
 
+Series = dict[str, list[tuple[float, float]]]
+"""The points of each name that has several: where it was measured, and the number."""
+
+
 class Scalars(NamedTuple):
-    """The numbers of one file: figures of those with many values, and texts of single ones."""
+    """The numbers of one file: series along something, such as a step, and single values."""
 
     path: str
-    figures: list[Figure]
+    along: str
+    series: Series
     values: list[tuple[str, float]]
 
 
@@ -49,21 +55,40 @@ class Numbers(NamedTuple):
     left_out: int
 
 
-def read_numbers(folder: Root) -> Numbers:
+def output_of(job: Job, home: Path) -> Root | None:
+    """The folder of this machine that a job writes its output to; None where there is none."""
+    with suppress(ConfigError):  # a bucket of the real Cloud Storage, or a task that cannot be read
+        spec = spec_of(job)
+        if spec is not None and spec.output_uri:
+            root = LocalBuckets(home).root(spec.output_uri)
+            return root if root.is_folder() else None
+    return None
+
+
+def last_numbers(folder: Root) -> dict[str, float]:
+    """The last number of each name in those files; of a name that several files have, that of the first."""
+    found: dict[str, float] = {}
+    for scalars in read_numbers(folder, most_seen=FEW_SEEN).files:
+        lasts = {name: points[-1][1] for name, points in scalars.series.items()}
+        found = {**lasts, **dict(scalars.values), **found}
+    return found
+
+
+def read_numbers(folder: Root, *, most_seen: int = MOST_SEEN) -> Numbers:
     """The numbers in the files of a folder that are named like files of numbers."""
     found: list[Scalars] = []
-    paths = list(_files(folder))
+    paths = list(_files(folder, most_seen))
     for at, path in enumerate(paths):
         if len(found) == MOST_FILES:
             return Numbers(found, len(paths) - at)
         try:
-            with open_file(folder, path) as file:
+            with folder.open(path) as file:
                 status = os.fstat(file.fileno())
             state = (status.st_ino, status.st_size, status.st_mtime_ns)
             scalars = _of_file(folder.base, folder.within, path, state)
-        except (NotFoundError, OSError):
+        except OSError:  # it was just removed, or is not for this user
             continue
-        if scalars.figures or scalars.values:
+        if scalars.series or scalars.values:
             found.append(scalars)
     return Numbers(found, 0)
 
@@ -71,44 +96,45 @@ def read_numbers(folder: Root) -> Numbers:
 @lru_cache(maxsize=64)
 def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Scalars:
     """The numbers of a file in this state: a page of a running job asks every few seconds."""
-    with open_file(Root(base, within), path) as file:
+    with Root(base, within).open(path) as file:
         data = file.read(LARGEST_FILE + 1)
     return Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
 
 
-def _files(folder: Root) -> Iterator[str]:
+def _files(folder: Root, most_seen: int) -> Iterator[str]:
     """Paths of files below the folder that are named so, the nearest first; links are not followed."""
     waiting, seen = deque([""]), 0
-    while waiting and seen < MOST_SEEN:
+    while waiting and seen < most_seen:
         place = waiting.popleft()
         try:
-            entries = list_folder(folder, place).entries
-        except (NotFoundError, OSError):  # it was just removed, or is not for this user
+            entries = folder.entries(place, most=most_seen)
+        except OSError:  # it was just removed, or is not for this user
             continue
+        entries.sort(key=lambda entry: (len(entry.name), entry.name))  # `2` before `10`
         seen += len(entries)
-        yield from (entry.path for entry in entries if entry.kind == "file" and _NAME.fullmatch(entry.name))
+        yield from (entry.place for entry in entries if entry.is_file and _NAME.fullmatch(entry.name))
         if place.count("/") + bool(place) < DEEPEST:
-            waiting += (entry.path for entry in entries if entry.kind == "folder")
+            waiting += (entry.place for entry in entries if entry.is_folder)
 
 
-def _numbers(data: bytes) -> tuple[list[Figure], list[tuple[str, float]]]:
-    """The figures and the single values of a file's content."""
+def _numbers(data: bytes) -> tuple[str, Series, list[tuple[str, float]]]:
+    """What a file's series are along, the series, and the single values."""
     document = _decode(data)
     if isinstance(document, dict):
         for key in _HISTORY:
             if isinstance(document.get(key), list) and _rows(document[key]):
-                return _row_figures(_rows(document[key])), _single(document)
+                return *_row_series(_rows(document[key])), _single(document)
         columns = ((key, _column(value)) for key, value in document.items())
-        figures = (
-            line_figure(_short(key), [Point(at, y) for at, y in enumerate(column, 1)], along="step")
+        series = (
+            (key, [(float(at), number) for at, number in enumerate(column, 1)])
             for key, column in columns
             if column
         )
-        return _first(figures), _single(document)
+        return "step", {_short(key): points for key, points in islice(series, MOST_VALUES)}, _single(document)
     rows = _rows(document)
     if len(rows) == 1:
-        return [], _single(rows[0])
-    return _row_figures(rows), []
+        return "", {}, _single(rows[0])
+    return *_row_series(rows), []
 
 
 def _decode(data: bytes) -> Any:
@@ -131,24 +157,17 @@ def _rows(value: Any) -> list[dict[str, Any]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _row_figures(rows: list[dict[str, Any]]) -> list[Figure]:
-    """A figure for each key that has a number in several rows, against their step."""
+def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series]:
+    """The points of each key that has a number in several rows, against their step."""
     along = next((name for name in _STEPS if sum(_is_number(row.get(name)) for row in rows) > 1), "")
-    points: dict[str, list[Point]] = {}
+    points: Series = {}
     for at, row in enumerate(rows, 1):
         x = row.get(along, at) if along else at
         for key, value in row.items():
             if key not in _STEPS and _is_number(value) and _is_number(x):
-                points.setdefault(key, []).append(Point(float(x), float(value)))
-    return _first(
-        line_figure(_short(key), found, along=along or "row")
-        for key, found in points.items()
-        if len(found) > 1
-    )
-
-
-def _first(figures: Iterable[Figure | None]) -> list[Figure]:
-    return list(islice((figure for figure in figures if figure is not None), MOST_FIGURES))
+                points.setdefault(key, []).append((float(x), float(value)))
+    several = ((_short(key), found) for key, found in points.items() if len(found) > 1)
+    return along or "row", dict(islice(several, MOST_VALUES))
 
 
 def _short(key: str) -> str:

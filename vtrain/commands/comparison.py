@@ -1,0 +1,110 @@
+"""`vtrain ps --metrics`: jobs and the runs of experiments in one table, with arguments and last metrics."""
+
+from __future__ import annotations
+
+import heapq
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from vtrain.commands.selection import LIST_TABLE, show_list
+from vtrain.commands.session import Session, resource_document
+from vtrain.core.references import job_id, jobs_here, short_ids
+from vtrain.flags.grammar import split_list
+from vtrain.flags.options import ListFlags, MetricFlags
+from vtrain.messages.states import short
+from vtrain.output.colours import has_colours
+from vtrain.output.compared import ARGS, compared_job, flat, run_document, sorted_documents
+from vtrain.output.job_table import drawn_table, fitting
+from vtrain.output.terminal import on_one_line
+from vtrain.output.trials import shown_value
+from vtrain.runtime.experiments import ExperimentRun, experiment_runs
+from vtrain.times import ago
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
+MOST_READ = 1000
+"""Jobs and runs whose files are read, the newest."""
+MOST_NAMED = 5
+"""Columns that a message names."""
+_FIXED = ("ID", "NAME", "STATE", "CREATED")
+
+
+def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, jobs: Iterable[Job]) -> None:
+    """Print jobs, and on this machine the runs of experiments, as the flags say."""
+    columns = split_list(wanted.columns, "--columns")
+    documents: Iterable[dict[str, Any]] = _documents(session, jobs)
+    if wanted.sort:
+        documents = sorted_documents(documents, wanted.sort)
+    is_drawn = bool(columns) or sys.stdout.isatty()
+    show_list(
+        session.console,
+        listing,
+        documents,
+        default=LIST_TABLE if is_drawn else "yaml",
+        uri_of=session.uri_of,
+        draw=(lambda found: _table(session, [*found], columns)) if is_drawn else None,
+    )
+
+
+def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]]:
+    """The newest jobs and runs, with their arguments and metrics."""
+    home = session.settings.home if session.is_local else None
+    runs = experiment_runs(home, MOST_READ) if home is not None else []
+    merged = heapq.merge(jobs, runs, key=attrgetter("create_time"), reverse=True)
+    for number, one in enumerate(merged):
+        if number == MOST_READ:
+            session.console.warn(f"Only the {MOST_READ} newest were read.")
+            break
+        if isinstance(one, ExperimentRun):
+            yield run_document(one)
+        else:
+            yield {**resource_document(one), **compared_job(one, home)}
+
+
+def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[str]) -> str:
+    """The documents in columns: those that are wanted, else as many as the terminal has room for."""
+    values = [flat(document) for document in documents]
+    counted = Counter(name for each in values for name in each)
+    if documents and (missing := [name for name in columns if name not in counted]):
+        some = ", ".join(name for name, _ in counted.most_common(MOST_NAMED)) or "none"
+        session.console.warn(f"--columns: nothing here has {', '.join(missing)}. There is {some}.")
+    names = columns or sorted(counted, key=lambda name: (name.startswith(f"{ARGS}."), -counted[name]))
+    ids = short_ids(jobs_here()) if session.is_local else {}
+    rows = [
+        [*_cells(document, ids), *(shown_value(each[name]) if name in each else "" for name in names)]
+        for document, each in zip(documents, values, strict=True)
+    ]
+    width = shutil.get_terminal_size().columns
+    headings = [*_FIXED, *_headings(names)]
+    if not columns and (left := len(headings) - fitting([headings, *rows], width, name=1)):
+        some = ",".join(names[len(names) - left :][:MOST_NAMED])
+        session.console.progress(f"There is no room for {left} more columns: --columns={some}")
+        headings, rows = headings[:-left], [row[:-left] for row in rows]
+    return drawn_table(headings, rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
+
+
+def _cells(document: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
+    """The first cells of a row. A run of an experiment has no id that commands take."""
+    name = str(document.get("name", ""))
+    experiment = f"{document['experiment']}/" if "experiment" in document else ""
+    cells = (
+        "" if experiment else ids.get(name, job_id(name)),
+        f"{experiment}{document.get('displayName', '')}",
+        short(str(document.get("state", ""))),
+        ago(str(document.get("createTime", ""))),
+    )
+    return [*map(on_one_line, cells)]
+
+
+def _headings(names: Sequence[str]) -> list[str]:
+    """The names of columns without `args.` and `metrics.`, where that names only one of them."""
+    shorts = [name.partition(".")[2] for name in names]
+    return [
+        on_one_line(name if shorts.count(brief) > 1 else brief)
+        for name, brief in zip(names, shorts, strict=True)
+    ]
