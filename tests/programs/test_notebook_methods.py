@@ -32,7 +32,7 @@ def test_calls_are_found_in_the_code() -> None:
         "%pip install x\nfrom google.cloud import aiplatform as aip\nimport keras",
         "!gcloud storage ls\naip.init(project='p')\njob = aip.CustomTrainingJob(\n  script_path='a')",
         "%%time\nmodel = job.run(sync=False)\nend = model.deploy(endpoint=aip.Endpoint.create('e'))",
-        "for each in aip.Model.list():\n    each.delete()\nend.predict(instances=[1])\nkeras.Model().evaluate()",
+        "for each in aip.Model.list():\n    each.delete()\nend.predict(instances=[1])\nkeras.Model().fit()",
         "from google.cloud import bigquery\nbigquery.Client().create_dataset('d')",
         "def client():\n    return aip.gapic.JobServiceClient()\nclients = {}\nclients['job'] = client()",
         "clients['job'].list_custom_jobs(parent=p)",
