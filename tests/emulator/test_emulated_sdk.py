@@ -95,6 +95,10 @@ def test_a_program_that_knows_no_emulator(tmp_path: Path) -> None:
     assert run_against_the_emulator(tmp_path, "sdk_https_program.py", is_alone=True).endswith("done\n")
 
 
+def test_a_program_whose_trainer_uses_the_library(tmp_path: Path) -> None:
+    assert run_against_the_emulator(tmp_path, "sdk_inside_program.py", is_alone=True).endswith("done\n")
+
+
 @pytest.mark.parametrize("transport", ["grpc", "rest"])
 def test_a_program_that_logs_experiments(tmp_path: Path, transport: str) -> None:
     assert run_against_the_emulator(tmp_path, "sdk_experiment_program.py", transport).endswith("done\n")

@@ -330,4 +330,4 @@ def test_an_archive_of_pytorch_with_a_class_of_torchserve(start: Callable[..., S
 @needs_torch
 def test_an_archive_of_pytorch_that_needs_more_says_so(start: Callable[..., Server]) -> None:
     said = start("pytorch", model_mar=archive("handler.py", handler_py="import not_there")).last_words()
-    assert "model.mar needs the module not_there, which the pre-built container of pytorch" in said
+    assert "model.mar needs the module not_there, which is not in this stand-in for" in said

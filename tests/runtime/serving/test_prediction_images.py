@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from vtrain.runtime.serving.prediction_images import prediction_image
+from vtrain.runtime.serving.prediction_images import handler_requirements, prediction_image
 
 PREFIX = "us-docker.pkg.dev/vertex-ai/prediction"
 
@@ -45,6 +47,19 @@ def test_their_names(name: str, family: str, version: str) -> None:
 )
 def test_other_images_are_none_of_them(uri: str) -> None:
     assert prediction_image(uri) is None
+
+
+def test_what_the_handler_of_an_archive_imports_is_installed(tmp_path: Path) -> None:
+    file = tmp_path / "model.mar"
+    assert handler_requirements(file) == ()
+    file.write_bytes(b"no archive")
+    assert handler_requirements(file) == ()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("handler.py", "import torch\n\ndef f():\n    from accelerate import x\n")
+        archive.writestr("model.py", "import os, transformers as t\nimport diffusers_not\n")
+        archive.writestr("broken.py", "import diffusers (")
+        archive.writestr("model.pt", b"\nimport diffusers\n")
+    assert handler_requirements(file) == ("transformers",)
 
 
 @pytest.mark.api

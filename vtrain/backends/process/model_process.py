@@ -17,7 +17,11 @@ from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.inheritance import inherited_environment
 from vtrain.runtime.serving import payload
 from vtrain.runtime.serving.payload.model_server import FILES
-from vtrain.runtime.serving.prediction_images import PredictionImage, prediction_image
+from vtrain.runtime.serving.prediction_images import (
+    PredictionImage,
+    handler_requirements,
+    prediction_image,
+)
 from vtrain.runtime.serving.serving_contract import last_words, listen_at, served
 
 PACKAGE = "vtrain_model_server"
@@ -36,7 +40,7 @@ class ProcessServing:
         image = _image(order)
         artifacts = _artifacts(order, image)
         scratch = order.scratch
-        python = self._python(image, scratch)
+        python = self._python(image, artifacts, scratch)
         address = scratch / "socket"
         with listen_at(address) as listener, (scratch / "output").open("wb") as output:
             process = subprocess.Popen(
@@ -56,7 +60,7 @@ class ProcessServing:
             assert process.stdin is not None
             process.stdin.close()
 
-    def _python(self, image: PredictionImage, scratch: Path) -> str:
+    def _python(self, image: PredictionImage, artifacts: Path, scratch: Path) -> str:
         """The interpreter of the environment, made where it is not there. Raises EnvironmentFailed."""
         program = Path(payload.__file__).with_name("model_server.py")
         package = scratch / f"{PACKAGE}.tar.gz"
@@ -64,7 +68,10 @@ class ProcessServing:
             package,
             name=PACKAGE,
             version="1",
-            requirements=image.requirements(base_interpreter().short_version),
+            requirements=(
+                *image.requirements(base_interpreter().short_version),
+                *handler_requirements(artifacts / "model.mar"),
+            ),
             members=[
                 Member(name=f"{PACKAGE}/__init__.py", content=b""),
                 Member(name=f"{PACKAGE}/__main__.py", content=program),

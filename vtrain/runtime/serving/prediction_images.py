@@ -7,9 +7,13 @@ Names and versions are those of Google's list of pre-built containers for predic
 from __future__ import annotations
 
 import re
+import zipfile
+from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
+from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, imports_of, parse
 from vtrain.packaging.prebuilt import contents, works_on
 
 AS_OF = "2026-08-01"
@@ -21,6 +25,8 @@ _BESIDE: dict[str, tuple[str, ...]] = {
 }
 """Further modules of the images of a family that models need: the imports in pickles of pipelines, and in
 handlers of PyTorch; TorchServe does not name all of its own."""
+_OF_HANDLERS = {"diffusers", "transformers"}
+"""Large modules of the images of PyTorch: handlers in Google's own notebooks import them."""
 _IMAGE = re.compile(
     r"(?:(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/prediction|gcr\.io/cloud-aiplatform/prediction)/"
     r"(?P<family>sklearn|xgboost|tf|pytorch)(?:(?<=tf)2)?-(?:cpu|gpu)\.(?P<version>\d+-\d+)(?::[\w.-]+|@sha256:[0-9a-f]+)?"
@@ -52,3 +58,18 @@ def prediction_image(image_uri: str) -> PredictionImage | None:
     if match is None:
         return None
     return PredictionImage(family=match["family"], version=match["version"].replace("-", "."))
+
+
+def handler_requirements(archive: Path) -> tuple[str, ...]:
+    """The distributions that the code in a model archive of PyTorch needs beyond those of `PredictionImage`.
+
+    There are none for a damaged archive, of which its server tells.
+    """
+    found: set[str] = set()
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(archive) as packed:
+        for one in packed.infolist():
+            if one.filename.endswith(".py") and one.file_size <= LARGEST_SOURCE:
+                with suppress(*UNREADABLE):
+                    tree = parse(packed.read(one))
+                    found |= {each.module.partition(".")[0] for each in imports_of(tree)}
+    return tuple(sorted(found & _OF_HANDLERS))

@@ -49,8 +49,8 @@ def load(folder: str, family: str) -> Any:
         return _read(path)
     except ModuleNotFoundError as error:
         sys.exit(
-            f"{path.name} needs the module {error.name}, which the pre-built container of {family} does not "
-            "have. Serve it from an image of your own."
+            f"{path.name} needs the module {error.name}, which is not in this stand-in for the pre-built "
+            f"container of {family}. Serve it from an image of your own."
         )
     except Exception as error:  # whatever a framework raises for a damaged file, or one of another version
         traceback.print_exc()
