@@ -142,6 +142,14 @@ def test_points_are_read_by_their_steps(http: Http, board: str, run: str, home: 
         again.connection.close()
 
 
+def test_a_board_has_a_bucket_for_blobs(http: Http, board: str) -> None:
+    """`upload_tb_log` of Google's library refuses a board without one, and writes graphs and images there."""
+    prefix = made(http, "GET", f"/v1/{board}")["blobStoragePathPrefix"]
+    bucket, _, folder = prefix.partition("/")
+    assert folder == board.rpartition("/")[2]
+    assert http("GET", f"/storage/v1/b/{bucket}").status == 200
+
+
 def test_batches(http: Http, board: str, run: str) -> None:
     experiment = f"{board}/experiments/exp"
     requests = [

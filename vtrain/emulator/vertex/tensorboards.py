@@ -45,8 +45,11 @@ from vtrain.messages.names import (
     ResourceName,
 )
 from vtrain.privacy import make_private
+from vtrain.runtime.home import Home
 from vtrain.times import nanoseconds
 
+BLOBS = "cloud-ai-platform-tensorboards"
+"""The bucket of all TensorBoards; the service makes one for each project, `cloud-ai-platform-` and an id."""
 MOST_AT_ONCE = 1000
 """Resources of one batch, and time series of one read."""
 MOST_WRITTEN = 5000
@@ -60,11 +63,24 @@ _VALUES = {"SCALAR": "scalar", "TENSOR": "tensor", "BLOB_SEQUENCE": "blobs"}
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
+class Boards(StoredResources[Tensorboard]):
+    """The TensorBoards themselves, each with a folder of a bucket where clients put graphs and images."""
+
+    def __init__(self, home: Path, operations: Operations) -> None:
+        super().__init__(home, TENSORBOARDS, Tensorboard, operations)
+        self._bucket = Home(home).buckets / BLOBS
+
+    def completed(self, document: Document) -> Any:
+        self._bucket.mkdir(parents=True, exist_ok=True)
+        folder = str(document["name"]).rpartition("/")[2]
+        return super().completed({**document, "blobStoragePathPrefix": f"{BLOBS}/{folder}"})
+
+
 class Tensorboards:
     """The TensorBoards of one home. Several threads use it."""
 
     def __init__(self, home: Path, operations: Operations) -> None:
-        self.boards = StoredResources[Tensorboard](home, TENSORBOARDS, Tensorboard, operations)
+        self.boards = Boards(home, operations)
         self.experiments = StoredResources[TensorboardExperiment](
             home, TENSORBOARD_EXPERIMENTS, TensorboardExperiment, operations, needs=()
         )
