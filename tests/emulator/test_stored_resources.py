@@ -156,3 +156,36 @@ def test_imported_data_are_where_they_were(http: Http) -> None:
     }
     for odd in ({"importConfigs": 1}, {"importConfigs": [1]}, {"importConfigs": [{"gcsSource": "x"}]}):
         assert http("POST", f"/v1/{name}:import", odd).status == 400
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b'{"name": "pro', b'{"displayName": "\xff"}', b"[" * 100_000, b'{"name": "other"}'],
+    ids=["empty", "nameless", "cut", "no UTF-8", "deep", "another's"],
+)
+@pytest.mark.parametrize("collection", ["datasets", "batchPredictionJobs", "endpoints"])
+def test_a_damaged_file_hides_no_other_resource(
+    http: Http, home: Path, collection: str, content: bytes
+) -> None:
+    if collection == "datasets":
+        made(http, collection)
+    before = http("GET", f"{PARENT}/{collection}").document
+    file = home / "emulator" / collection / "us-central1.damaged.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    try:
+        found = http("GET", f"{PARENT}/{collection}")
+        assert (found.status, found.document) == (200, before)
+        reply = http("GET", f"{PARENT}/{collection}/damaged")
+        assert (reply.status, f"{file} is damaged" in reply.document["error"]["message"]) == (500, True)
+    finally:
+        file.unlink()
+
+
+def test_a_resource_that_cannot_be_removed(http: Http, home: Path) -> None:
+    file = home / "emulator" / "datasets" / "us-central1.folder.json"
+    file.mkdir(parents=True)
+    reply = http("DELETE", f"{PARENT}/datasets/folder")
+    file.rmdir()
+    assert f"{file} cannot be removed" in reply.document["error"]["message"]
+    assert http("GET", f"{PARENT}/datasets").status == 200

@@ -6,7 +6,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -28,6 +28,8 @@ ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,127}")
 MOST_RESOURCES = 10_000
 """Resources of one collection below one parent, or in one region."""
 _NAME = re.compile(rf"projects/[^/]+/locations/({REGION.pattern})/([^\s]+)")
+_DAMAGED = (OSError, ValueError, msgspec.MsgspecError, RecursionError, VertexRefusal)
+"""The errors of a file that is damaged."""
 
 R = TypeVar("R", bound=Resource)
 
@@ -51,10 +53,11 @@ class ResourceFiles(Generic[R]):
         """A resource. Raises VertexRefusal where there is none."""
         file = self._file(name)
         try:
-            return from_document(self._message, msgspec.json.decode(file.read_bytes()))
+            found: R = self._load(file)
+            return found
         except FileNotFoundError:
             raise self._not_found(name) from None
-        except (OSError, msgspec.MsgspecError, RecursionError) as error:
+        except _DAMAGED as error:
             raise VertexRefusal("INTERNAL", f"The file {file} is damaged: {error}.") from None
 
     def all(self, location: str = EVERYWHERE) -> list[R]:
@@ -73,11 +76,16 @@ class ResourceFiles(Generic[R]):
     def _read(self, files: Iterable[Path]) -> list[R]:
         found = []
         for file in files:
-            try:
-                found.append(from_document(self._message, msgspec.json.decode(file.read_bytes())))
-            except (OSError, msgspec.MsgspecError, RecursionError):
-                continue
+            with suppress(*_DAMAGED):
+                found.append(self._load(file))
         return sorted(found, key=lambda one: getattr(one, "create_time", ""), reverse=True)
+
+    def _load(self, file: Path) -> Any:
+        """The resource in a file. Raises one of `_DAMAGED`, also for a copy of another resource."""
+        found: Any = from_document(self._message, msgspec.json.decode(file.read_bytes()))
+        if self._file(found.name) != file:
+            raise ValueError(f"it is that of {found.name[:300]}")
+        return found
 
     def add(self, resource: Any) -> None:
         """Keep a new resource. Raises VertexRefusal where its name is taken, or there are too many."""
@@ -143,6 +151,8 @@ class ResourceFiles(Generic[R]):
                 file.unlink()
             except FileNotFoundError:
                 raise self._not_found(name) from None
+            except OSError as error:
+                raise StorageError(f"{file} cannot be removed: {error.strerror}.") from error
             shutil.rmtree(file.with_suffix(""), ignore_errors=True)
 
     def _file(self, name: str) -> Path:
