@@ -20,7 +20,7 @@ import msgspec
 
 from vtrain.atomic import holding, is_held
 from vtrain.emulator.vertex.documents import read_request
-from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
+from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy, ask_model
 from vtrain.emulator.vertex.operations import Operations, print_fault
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
@@ -223,7 +223,8 @@ class BatchPredictions:
         request: Document = {"instances": instances}
         if job.model_parameters is not None:
             request["parameters"] = job.model_parameters
-        predictions = self._servers.ask(job.name, model, request)
+        with self._servers.using(job.name, model) as server:
+            predictions = ask_model(server, model, request)
         if len(predictions) != len(instances):
             raise ConfigError(f"the model answered {len(instances)} instances with {len(predictions)} values")
         return predictions
