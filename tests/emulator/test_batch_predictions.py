@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from emulator_service import emulator_service
 from framework_index import SKLEARN, SUM, framework_emulator
 from storage_service import Http
 
@@ -199,6 +200,24 @@ def test_a_job_is_cancelled(http: Http, model: str, bucket: Path) -> None:
     assert ended(http, name)["state"] == "JOB_STATE_CANCELLED"
     assert http("DELETE", f"/v1/{name}").document["done"]
     assert http("GET", f"/v1/{name}").status == 404
+
+
+def test_another_emulator_of_the_home_does_not_call_a_running_job_failed(
+    home: Path, http: Http, model: str, bucket: Path
+) -> None:
+    (bucket / "input").write_bytes(b"[1, 2]\n" * 200_000)
+    fields = {"manualBatchTuningParameters": {"batchSize": 1}}
+    name = http("POST", JOBS, body(model, bucket, **fields)).document["name"]
+    try:
+        assert wait_until(lambda: http("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING", 30)
+        with emulator_service(home) as second:
+            other = Http(second)
+            assert other("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING"
+            assert other("DELETE", f"/v1/{name}").document["error"]["status"] == "FAILED_PRECONDITION"
+            other.connection.close()
+    finally:
+        http("POST", f"/v1/{name}:cancel", {})
+    assert ended(http, name)["state"] == "JOB_STATE_CANCELLED"
 
 
 def test_lists(http: Http, run: Run) -> None:

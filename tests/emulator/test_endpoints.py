@@ -15,6 +15,7 @@ from framework_index import SKLEARN, SUM, framework_emulator
 from storage_service import Http
 
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS
+from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.retry import wait_until
 from vtrain.runtime.process.process_tree import offspring
 
@@ -380,4 +381,26 @@ def test_an_endpoint_whose_model_is_asked_for_while_it_is_undeployed_has_no_serv
         asked = [pool.submit(ask) for _ in range(40)]
         response(http, http("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed}))
         assert {each.result() for each in asked} <= {200, 400, 404, 500}
+    assert wait_until(lambda: not set(servers()) - before, 10)
+
+
+def test_a_prediction_that_began_starts_no_server_of_a_model_that_is_undeployed_meanwhile(
+    http: Http, endpoint: str, url: str, upload: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = set(servers())
+    deployed = deploy(http, endpoint, upload())
+    find, found = ResourceFiles.find, 0
+
+    def undeploying(files: Any, name: str) -> Any:
+        nonlocal found
+        endpoint_then, found = find(files, name), found + 1
+        if found == 2:  # the last look at the endpoint before the model is asked
+            own = Http(url)
+            response(own, own("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed}))
+            own.connection.close()
+        return endpoint_then
+
+    monkeypatch.setattr(ResourceFiles, "find", undeploying)
+    reply = predict(http, endpoint, [1, 2])
+    assert found > 2 and reply.status in (200, 500)
     assert wait_until(lambda: not set(servers()) - before, 10)

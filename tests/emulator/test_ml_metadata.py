@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -323,3 +324,29 @@ def test_stores_and_graphs_have_an_end(http: Http, monkeypatch: pytest.MonkeyPat
     )
     graph = http("GET", f"/v1/{first}:queryContextLineageSubgraph")
     assert (graph.status, graph.document["error"]["status"]) == (400, "FAILED_PRECONDITION")
+
+
+def test_nodes_that_are_removed_at_once_leave_no_link_and_do_not_fail_each_other(http: Http) -> None:
+    contexts = [make(http, "contexts", f"shared-{number}")["name"] for number in range(12)]
+    artifacts = [make(http, "artifacts", f"shared-{number}")["name"] for number in range(24)]
+    kept = make(http, "contexts", "kept")["name"]
+
+    def send(method: str, path: str, body: Document | None = None) -> int:
+        own = Http(f"http://{http.connection.host}:{http.connection.port}")
+        try:
+            return int(own(method, f"/v1/{path}", body).status)
+        finally:
+            own.connection.close()
+
+    for context in contexts:
+        send("POST", f"{context}:addContextArtifactsAndExecutions", {"artifacts": artifacts})
+    with ThreadPoolExecutor(8) as pool:
+        removed = [pool.submit(send, "DELETE", name) for name in (*contexts, *artifacts)]
+        added = [
+            pool.submit(send, "POST", f"{kept}:addContextArtifactsAndExecutions", {"artifacts": [name]})
+            for name in artifacts
+        ]
+    assert {each.result() for each in removed} == {200}
+    assert {each.result() for each in added} <= {200, 404}
+    found = http("GET", f"/v1/{kept}:queryContextLineageSubgraph")
+    assert (found.status, found.document["artifacts"]) == (200, [])

@@ -189,3 +189,19 @@ def test_a_resource_that_cannot_be_removed(http: Http, home: Path) -> None:
     file.rmdir()
     assert f"{file} cannot be removed" in reply.document["error"]["message"]
     assert http("GET", f"{PARENT}/datasets").status == 200
+
+
+def test_what_a_kill_has_left_of_a_removed_resource_does_not_come_back(http: Http, home: Path) -> None:
+    def make(parent: str, **fields: str) -> str:
+        reply = http("POST", parent, {"displayName": "first", **fields})
+        assert reply.status == 200, reply.body
+        return str((reply.document.get("response") or reply.document)["name"])
+
+    experiments = f"/v1/{make(f'{PARENT}/tensorboards')}/experiments"
+    run = make(f"/v1/{make(f'{experiments}?tensorboardExperimentId=one')}/runs?tensorboardRunId=one")
+    (file,) = (home / "emulator" / "tensorboards").glob("*/experiments/one.json")
+    file.unlink()  # as a removal does first
+    assert http("GET", f"/v1/{run}").status == 200
+    make(f"{experiments}?tensorboardExperimentId=one")
+    assert http("GET", f"/v1/{run}").status == 404
+    assert http("GET", f"{experiments}/one/runs").document == {}

@@ -15,7 +15,7 @@ import pytest
 from vtrain.atomic import remove_folder
 from vtrain.errors import ConfigError
 from vtrain.messages.model import Model
-from vtrain.runtime.serving.artifacts import artifact_folder, check_artifacts, foreign_part
+from vtrain.runtime.serving.artifacts import artifact_folder, check_artifacts, files_of, foreign_part
 
 SOMEBODY = 54321
 
@@ -81,6 +81,32 @@ def test_a_link_leads_to_what_it_names(folder: Path, tmp_path: Path) -> None:
     (folder / "model.pkl").chmod(0o666)
     (tmp_path / "model.pkl").symlink_to(folder / "model.pkl")
     assert "Other users can write" in foreign_part(tmp_path)
+
+
+def test_what_lies_below_a_linked_folder_is_looked_at(folder: Path, tmp_path: Path) -> None:
+    (folder / "library" / "circle").mkdir(parents=True)
+    (folder / "library" / "circle" / "back").symlink_to(folder)
+    (tmp_path / "linked").symlink_to(folder)
+    assert foreign_part(tmp_path) == ""
+    (folder / "library").chmod(0o777)
+    assert foreign_part(tmp_path) == f"Other users can write to {folder / 'library'}."
+
+
+def test_a_link_that_leads_nowhere_is_refused(folder: Path) -> None:
+    link = folder / "link"
+    for target in (link, folder / "missing"):
+        link.symlink_to(target)
+        with pytest.raises(ConfigError, match="cannot be read"):
+            foreign_part(folder)
+        link.unlink()
+
+
+def test_a_folder_whose_path_is_too_long_is_refused(tmp_path: Path) -> None:
+    model = Model(name="m", artifact_uri="gs://models/" + "x" * 5000)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        list(files_of(artifact_folder(model, tmp_path)))
+    with pytest.raises(ConfigError):
+        check_artifacts(model, tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")

@@ -19,9 +19,10 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from vtrain.atomic import holding, is_held
 from vtrain.emulator.vertex.documents import read_request
 from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
-from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
+from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy, ask_model
 from vtrain.emulator.vertex.operations import Operations, print_fault
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
@@ -39,6 +40,7 @@ from vtrain.messages.codec import to_document
 from vtrain.messages.model import Model
 from vtrain.messages.names import BATCH_PREDICTION_JOBS
 from vtrain.messages.structs import Status
+from vtrain.privacy import make_private
 from vtrain.rooted import Root
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.staging import LocalBuckets
@@ -144,7 +146,7 @@ class BatchPredictions:
 
     def _current(self, job: BatchPredictionJob) -> BatchPredictionJob:
         """The job, failed where the emulator that ran it has ended."""
-        if states.has_ended(job.state) or job.name in self._running:
+        if states.has_ended(job.state) or job.name in self._running or self._runs_elsewhere(job.name):
             return job
         job = self._files.find(job.name)  # it may have ended since it was read
         if states.has_ended(job.state):
@@ -152,11 +154,21 @@ class BatchPredictions:
         error = Status(code=CODES["INTERNAL"], message="The emulator ended while the job ran.")
         return msgspec.structs.replace(job, state=states.FAILED, end_time=job.update_time, error=error)
 
+    def _runs_elsewhere(self, name: str) -> bool:
+        """Whether another emulator of this home runs a job: it holds the job's folder."""
+        try:
+            return is_held(self._files.folder(name))
+        except OSError:
+            return False
+
     def _run(self, job: BatchPredictionJob, model: Model) -> None:
         """The whole life of a job, in a thread of its own."""
         job = msgspec.structs.replace(job, state=states.RUNNING, start_time=timestamp())
+        held = ExitStack()
         try:
             try:
+                make_private(self._files.folder(job.name))
+                held.enter_context(holding(self._files.folder(job.name)))
                 self._files.change(job)
                 ended = self._predicted(job, model)
             except VertexRefusal as refusal:
@@ -175,6 +187,7 @@ class BatchPredictions:
         finally:
             self._servers.stop(job.name)
             del self._running[job.name]
+            held.close()
 
     def _predicted(self, job: BatchPredictionJob, model: Model) -> dict[str, Any]:
         """Ask the model batch by batch, and write what it answers; the fields of the job at its end."""
@@ -245,7 +258,8 @@ class BatchPredictions:
         request: Document = {"instances": instances}
         if job.model_parameters is not None:
             request["parameters"] = job.model_parameters
-        predictions = self._servers.ask(job.name, model, request)
+        with self._servers.using(job.name, model) as server:
+            predictions = ask_model(server, model, request)
         if len(predictions) != len(instances):
             raise ConfigError(f"the model answered {len(instances)} instances with {len(predictions)} values")
         return predictions

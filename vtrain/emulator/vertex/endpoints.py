@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from vtrain.backends.model_interface import ModelServer
 from vtrain.emulator.vertex.documents import read_request, updated
-from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy
+from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy, ask_model
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
@@ -28,6 +29,7 @@ from vtrain.messages.codec import to_document
 from vtrain.messages.endpoint import DeployedModel, Endpoint
 from vtrain.messages.model import Model
 from vtrain.messages.names import ENDPOINTS
+from vtrain.runtime.serving.serving_contract import ask_raw, served
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
@@ -214,7 +216,7 @@ class Endpoints:
         deployed, model = self._chosen(call)
         request = {name: call.fields[name] for name in ("instances", "parameters") if name in call.fields}
         key = _key(call.name, deployed.id)
-        predictions = self._asked(key, model, lambda: self._servers.ask(key, model, request))
+        predictions = self._asked(key, model, lambda server: ask_model(server, model, request))
         return {
             "predictions": predictions,
             "deployedModelId": deployed.id,
@@ -229,8 +231,9 @@ class Endpoints:
         content, content_type = b64decode(body.get("data", "")), body.get("contentType", "")
         deployed, model = self._chosen(call)
         key = _key(call.name, deployed.id)
+        route = served(model, "").predict_route
         answered, answer = self._asked(
-            key, model, lambda: self._servers.ask_raw(key, model, content, content_type)
+            key, model, lambda server: ask_raw(server.address, route, content, content_type)
         )
         return {
             "contentType": answered,
@@ -268,11 +271,11 @@ class Endpoints:
         except VtrainError:
             pass  # each prediction says why
 
-    def _asked(self, key: str, model: Model, ask: Callable[[], A]) -> A:
+    def _asked(self, key: str, model: Model, ask: Callable[[ModelServer], A]) -> A:
         """What the healthy server of a deployed model answers. Raises VertexRefusal."""
         with ExitStack() as stack:
             try:
-                stack.enter_context(self._servers.using(key, model))
+                server = stack.enter_context(self._servers.using(key, model))
             except ServersBusy as error:
                 raise VertexRefusal("RESOURCE_EXHAUSTED", words_of(error)) from None
             except VtrainError as error:
@@ -282,7 +285,7 @@ class Endpoints:
                 self._servers.stop(key)  # it was undeployed while its server started
                 raise VertexRefusal("NOT_FOUND", f"{endpoint} has no deployed model {deployed_id}.")
             try:
-                return ask()
+                return ask(server)
             except ConfigError as error:
                 raise invalid(error.message) from None
             except VtrainError as error:

@@ -6,6 +6,7 @@ Sources of the rules: `metadata_service.proto` and its messages in `google/cloud
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -122,6 +123,8 @@ class MlMetadata:
     """The metadata stores of one home. Several threads use it."""
 
     def __init__(self, home: Path, operations: Operations) -> None:
+        self._links = threading.Lock()
+        """Held while links are made, and while what they lead to is removed with them."""
         self.stores = StoredResources[MetadataStore](
             home, METADATA_STORES, MetadataStore, operations, needs=()
         )
@@ -139,8 +142,9 @@ class MlMetadata:
         nodes, etag = self._nodes(call), call.text("etag")
         if etag and etag != nodes.files.find(call.name).etag:
             raise VertexRefusal("FAILED_PRECONDITION", f"The etag does not match that of {call.name}.")
-        self._unlink(call.parent, {call.name})
-        return nodes.delete(call)
+        with self._links:
+            self._unlink(call.parent, {call.name})
+            return nodes.delete(call)
 
     def purge(self, call: VertexCall) -> Document:
         """Forget all that a filter lets through; without `force` only say how many and which."""
@@ -151,10 +155,11 @@ class MlMetadata:
         names = [one.name for one in nodes.files.below(call.parent) if passes(nodes.shown(one))]
         answer: Document = {"purgeCount": str(len(names))}
         if call.flag("force"):
-            self._unlink(call.parent, {*names})
-            for name in names:
-                with suppress(VertexRefusal):  # somebody else has just removed it
-                    nodes.files.remove(name)
+            with self._links:
+                self._unlink(call.parent, {*names})
+                for name in names:
+                    with suppress(VertexRefusal):  # somebody else has just removed it
+                        nodes.files.remove(name)
         else:
             answer |= {"purgeSample": names[:LARGEST_SAMPLE]} if names else {}
         collection, store, kind = call.place.collection.split("/")
@@ -184,23 +189,25 @@ class MlMetadata:
     def add_members(self, call: VertexCall) -> Document:
         """Put artifacts and executions into a context."""
         artifacts, executions = _names(call, "artifacts"), _names(call, "executions")
-        for nodes, names in ((self.artifacts, artifacts), (self.executions, executions)):
-            for name in names:
-                nodes.files.find(name)
-        self._link(call.name, members=(*artifacts, *executions))
+        with self._links:
+            for nodes, names in ((self.artifacts, artifacts), (self.executions, executions)):
+                for name in names:
+                    nodes.files.find(name)
+            self._link(call.name, members=(*artifacts, *executions))
         return {}
 
     def add_children(self, call: VertexCall) -> Document:
         """Make a context the parent of others."""
-        above, left = {call.name}, [call.name]
-        while left:
-            further = {*self.contexts.files.find(left.pop()).parent_contexts} - above
-            above |= further
-            left.extend(further)
-        for name in _names(call, "childContexts"):
-            if name in above:
-                raise invalid(f"{name[:300]} cannot be below {call.name}: it is the same, or above it.")
-            self._link(name, parents=(call.name,))
+        with self._links:
+            above, left = {call.name}, [call.name]
+            while left:
+                further = {*self.contexts.files.find(left.pop()).parent_contexts} - above
+                above |= further
+                left.extend(further)
+            for name in _names(call, "childContexts"):
+                if name in above:
+                    raise invalid(f"{name[:300]} cannot be below {call.name}: it is the same, or above it.")
+                self._link(name, parents=(call.name,))
         return {}
 
     def remove_children(self, call: VertexCall) -> Document:
@@ -233,16 +240,17 @@ class MlMetadata:
         given = call.fields.get("events") or []
         if not isinstance(given, list):
             raise invalid("events: expected a list of messages.")
-        events = []
-        for index, document in enumerate(given):
-            event = read_request(Event, document, f"events[{index}]")
-            self.artifacts.files.find(event.artifact)
-            if not event.type:
-                raise invalid(f"events[{index}].type is required.")
-            events.append(msgspec.structs.replace(event, execution=call.name, event_time=timestamp()))
-        with self.executions.files.changing(call.name) as found:
-            _check_count([*found.events, *events], MOST_LINKS, f"events of {call.name}")
-            self.executions.files.change(found, events=(*found.events, *events))
+        with self._links:
+            events = []
+            for index, document in enumerate(given):
+                event = read_request(Event, document, f"events[{index}]")
+                self.artifacts.files.find(event.artifact)
+                if not event.type:
+                    raise invalid(f"events[{index}].type is required.")
+                events.append(msgspec.structs.replace(event, execution=call.name, event_time=timestamp()))
+            with self.executions.files.changing(call.name) as found:
+                _check_count([*found.events, *events], MOST_LINKS, f"events of {call.name}")
+                self.executions.files.change(found, events=(*found.events, *events))
         return {}
 
     def query_inputs_and_outputs(self, call: VertexCall) -> Document:

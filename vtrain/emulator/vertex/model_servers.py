@@ -20,7 +20,7 @@ from vtrain.messages.model import Model
 from vtrain.messages.names import LOCAL_PROJECT
 from vtrain.runtime.serving.artifacts import check_artifacts, foreign_part
 from vtrain.runtime.serving.prediction_images import prediction_image
-from vtrain.runtime.serving.serving_contract import ask, ask_raw, await_health, served, start_seconds
+from vtrain.runtime.serving.serving_contract import ask, await_health, served, start_seconds
 
 MOST_SERVERS = 16
 """Servers at once. One more ends the one that was asked the longest time ago, until that is asked again."""
@@ -63,21 +63,6 @@ class ModelServers:
             yield server
         finally:
             self._leave(key, slot)
-
-    def ask(self, key: str, model: Model, request: dict[str, Any]) -> list[Any]:
-        """The predictions of the model. Raises as `using`, and ConfigError for a request that it refuses."""
-        with self.using(key, model) as server:
-            predictions = ask(server.address, served(model, "").predict_route, request)
-        try:
-            msgspec.json.encode(predictions)
-        except (ValueError, OverflowError, RecursionError) as error:
-            raise ServiceError(f"The model's answer has no form in JSON: {error}.") from error
-        return predictions
-
-    def ask_raw(self, key: str, model: Model, body: bytes, content_type: str) -> tuple[str, bytes]:
-        """The answer of the model's server as it is: its type, and its content. Raises as `ask`."""
-        with self.using(key, model) as server:
-            return ask_raw(server.address, served(model, "").predict_route, body, content_type)
 
     def abandon(self, key: str) -> None:
         """Let the server of a model get healthy no more, without waiting for its end."""
@@ -149,6 +134,16 @@ class ModelServers:
             slot.clear()
             raise
         return server
+
+
+def ask_model(server: ModelServer, model: Model, request: dict[str, Any]) -> list[Any]:
+    """The predictions of a model. Raises ConfigError for a request that it refuses, and ServiceError."""
+    predictions = ask(server.address, served(model, "").predict_route, request)
+    try:
+        msgspec.json.encode(predictions)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise ServiceError(f"The model's answer has no form in JSON: {error}.") from error
+    return predictions
 
 
 def _has_ended(server: ModelServer) -> bool:

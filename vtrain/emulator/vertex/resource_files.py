@@ -101,6 +101,8 @@ class ResourceFiles(Generic[R]):
                 raise VertexRefusal(
                     "RESOURCE_EXHAUSTED", f"There are {MOST_RESOURCES} {self._collections[-1]} already."
                 )
+            # A kill may have left what was below an earlier one, while that was removed.
+            shutil.rmtree(file.with_suffix(""), ignore_errors=True)
             self._write(resource)
 
     def _check_parent(self, file: Path, parent: str) -> None:

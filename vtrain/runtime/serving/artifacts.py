@@ -7,6 +7,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from vtrain.errors import ConfigError
@@ -19,9 +20,21 @@ def artifact_folder(model: Model, home: Path) -> Path:
     return LocalBuckets(home).local_path(model.artifact_uri)
 
 
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """A block that looks at files of a model. Raises ConfigError where one cannot be read."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # Python 3.12 raises the latter for links that lead in a circle
+        reason = getattr(error, "strerror", None) or str(error)
+        at = getattr(error, "filename", None) or folder
+        raise ConfigError(f"The model's files cannot be read: {str(at)[:300]}: {reason}.") from error
+
+
 def files_of(folder: Path) -> Iterator[Path]:
-    """The files below a folder; nothing where there is none."""
-    return (path for path in folder.rglob("*") if path.is_file())
+    """The files below a folder; nothing where there is none. Raises ConfigError where it cannot be read."""
+    with _reading(folder):
+        yield from (path for path in folder.rglob("*") if path.is_file())
 
 
 def foreign_part(folder: Path) -> str:
@@ -29,20 +42,27 @@ def foreign_part(folder: Path) -> str:
 
     The owner of a folder above a file can replace the file, and so can anybody who may write to that folder.
     Where a folder above is closed to others, only its owner can have written the file. It holds for the real
-    path alone: who owns a link in a path may turn it at any time.
+    path alone: who owns a link in a path may turn it at any time. What lies below a linked folder counts.
+    Raises ConfigError for files that cannot be read, and for a link that leads nowhere.
     """
     seen: set[Path] = set()
-    for path in (folder, *folder.rglob("*")):
-        if path.lstat().st_uid not in (os.getuid(), 0):
-            return f"{path} belongs to another user."
-        real = path.resolve()
-        if real.is_dir() and _others_write(real.stat()) and _is_reachable(real):
-            return f"Other users can write to {real}."
-        for part in (real, *real.parents):
-            if part not in seen:
-                seen.add(part)
-                if reason := _why_foreign(part):
-                    return reason
+    folders = [folder]
+    with _reading(folder):
+        while folders:
+            top = folders.pop()
+            for path in (top, *top.rglob("*")):
+                if path.lstat().st_uid not in (os.getuid(), 0):
+                    return f"{path} belongs to another user."
+                real = path.resolve(strict=True)
+                if real.is_dir() and _others_write(real.stat()) and _is_reachable(real):
+                    return f"Other users can write to {real}."
+                if real not in seen and path.is_symlink() and path != top and real.is_dir():
+                    folders.append(real)
+                for part in (real, *real.parents):
+                    if part not in seen:
+                        seen.add(part)
+                        if reason := _why_foreign(part):
+                            return reason
     return ""
 
 
@@ -80,7 +100,9 @@ def check_artifacts(model: Model, home: Path) -> Path | None:
     if not model.artifact_uri:
         return None
     folder = Path(os.path.realpath(artifact_folder(model, home)))
-    if not folder.is_dir():
+    with _reading(folder):
+        is_there = folder.is_dir()
+    if not is_there:
         raise ConfigError(
             f"The files of model {model.name} are gone: there is no folder {folder}.",
             hint=f"It was uploaded with --artifact-uri={model.artifact_uri}.",
