@@ -456,6 +456,16 @@ def test_ps_reads_only_the_newest(vtrain: Any, measured: Path, monkeypatch: pyte
     assert ended.out.split() == ["job-1002", "a"] and "Only the 2 newest were read" in ended.err
 
 
+def test_ps_says_that_it_left_out_runs(
+    vtrain: Any, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vtrain.commands.comparison.MOST_READ", 2)
+    for number in range(3):
+        add_run(vtrain_home, "digits", str(number), created=f"2026-11-01T1{number}:00:00Z")
+        said = vtrain("ps", "--metrics", "--format=value(displayName)").err
+        assert ("Only the 2 newest were read" in said) == (number == 2)
+
+
 def test_ps_reads_no_metrics_that_nobody_wants(vtrain: Any, measured: Path) -> None:
     shown = json.loads(vtrain("ps", "--format=json").out)
     assert [one["displayName"] for one in shown] == ["job-1002", "job-1001"]

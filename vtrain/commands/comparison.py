@@ -54,7 +54,7 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
 def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]]:
     """The newest jobs and runs, with their arguments and metrics."""
     home = session.settings.home if session.is_local else None
-    runs = experiment_runs(home, MOST_READ) if home is not None else []
+    runs = experiment_runs(home, MOST_READ + 1) if home is not None else []
     merged = heapq.merge(jobs, runs, key=attrgetter("create_time"), reverse=True)
     for number, one in enumerate(merged):
         if number == MOST_READ:
