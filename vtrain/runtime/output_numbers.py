@@ -122,19 +122,20 @@ def _numbers(data: bytes) -> tuple[str, Series, list[tuple[str, float]]]:
     document = _decode(data)
     if isinstance(document, dict):
         for key in _HISTORY:
-            if isinstance(document.get(key), list) and _rows(document[key]):
-                return *_row_series(_rows(document[key])), _single(document)
+            if rows := _rows(document.get(key)):
+                along, series, values = _row_series(rows)
+                return along, series, [*_single(document), *values]
         columns = ((key, _column(value)) for key, value in document.items())
-        series = (
+        lines = (
             (key, [(float(at), number) for at, number in enumerate(column, 1)])
             for key, column in columns
             if column
         )
-        return "step", {_short(key): points for key, points in islice(series, MOST_VALUES)}, _single(document)
+        return "step", {_short(key): points for key, points in islice(lines, MOST_VALUES)}, _single(document)
     rows = _rows(document)
     if len(rows) == 1:
         return "", {}, _single(rows[0])
-    return *_row_series(rows), []
+    return _row_series(rows)
 
 
 def _decode(data: bytes) -> Any:
@@ -157,8 +158,8 @@ def _rows(value: Any) -> list[dict[str, Any]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series]:
-    """The points of each key that has a number in several rows, against their step."""
+def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series, list[tuple[str, float]]]:
+    """What rows are along, the points of each key that has several numbers, and the numbers of the others."""
     along = next((name for name in _STEPS if sum(_is_number(row.get(name)) for row in rows) > 1), "")
     points: Series = {}
     for at, row in enumerate(rows, 1):
@@ -167,7 +168,8 @@ def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series]:
             if key not in _STEPS and _is_number(value) and _is_number(x):
                 points.setdefault(key, []).append((float(x), float(value)))
     several = ((_short(key), found) for key, found in points.items() if len(found) > 1)
-    return along or "row", dict(islice(several, MOST_VALUES))
+    values = ((_short(key), found[0][1]) for key, found in points.items() if len(found) == 1)
+    return along or "row", dict(islice(several, MOST_VALUES)), list(islice(values, MOST_VALUES))
 
 
 def _short(key: str) -> str:
