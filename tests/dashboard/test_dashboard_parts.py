@@ -213,6 +213,15 @@ def test_a_number_of_one_row_alone_is_a_single_value(tmp_path: Path) -> None:
     assert last_numbers(Root(tmp_path)) == {"loss": 1, "eval_accuracy": 0.9}
 
 
+def test_a_number_that_is_not_finite_hides_no_other(tmp_path: Path) -> None:
+    """Python writes `NaN`, which JSON does not have."""
+    file = tmp_path / "metrics.json"
+    file.write_text(json.dumps({"loss": float("nan"), "norm": float("inf"), "accuracy": 0.5}, indent=1))
+    assert last_numbers(Root(tmp_path)) == {"accuracy": 0.5}
+    file.write_text(json.dumps({"loss": float("nan"), "accuracy": 0.5}))
+    assert last_numbers(Root(tmp_path)) == {"accuracy": 0.5}
+
+
 def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:
     for number in range(1, 13):
         (tmp_path / str(number)).mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -12,8 +13,6 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.resources import Job, spec_of
@@ -29,7 +28,7 @@ DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
 )
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_NO_JSON = (ValueError, RecursionError)
 _STEPS = ("step", "global_step", "epoch", "iteration", "iter", "batch")
 _HISTORY = ("log_history", "history", "metrics", "scalars")
 """Keys below which a document has the numbers of each step."""
@@ -139,9 +138,12 @@ def _numbers(data: bytes) -> tuple[str, Series, list[tuple[str, float]]]:
 
 
 def _decode(data: bytes) -> Any:
-    """A JSON document, or a list of those of each line; None for anything else."""
+    """A JSON document, or a list of those of each line; None for anything else.
+
+    It may have `NaN`, which Python's `json.dump` writes.
+    """
     try:
-        return msgspec.json.decode(data)
+        return json.loads(data)
     except _NO_JSON:
         lines = [_decode_line(line) for line in data.splitlines()]
         return [line for line in lines if line is not None] or None
@@ -149,7 +151,7 @@ def _decode(data: bytes) -> Any:
 
 def _decode_line(line: bytes) -> Any:
     try:
-        return msgspec.json.decode(line)
+        return json.loads(line)
     except _NO_JSON:
         return None  # such as a line that is being written
 
