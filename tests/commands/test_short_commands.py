@@ -448,6 +448,7 @@ def test_ps_shows_the_columns_that_are_wanted(vtrain: Any, measured: Path) -> No
     ]
     ended = vtrain("ps", "--columns=accuracy")
     assert ended.code == 0 and "nothing here has accuracy. There is metrics.accuracy" in ended.err
+    assert vtrain("ps", "--columns=args.seed", "--flatten=args.seed").code == 0
 
 
 def test_ps_says_that_nothing_has_the_column_to_sort_by(vtrain: Any, measured: Path) -> None:
