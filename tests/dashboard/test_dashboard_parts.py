@@ -222,6 +222,12 @@ def test_a_number_that_is_not_finite_hides_no_other(tmp_path: Path) -> None:
     assert last_numbers(Root(tmp_path)) == {"accuracy": 0.5}
 
 
+def test_numbers_are_found_among_hundreds_of_files(tmp_path: Path) -> None:
+    for number in range(601):
+        (tmp_path / ("metrics.json" if number == 300 else f"{number}.png")).write_text('{"loss": 1}')
+    assert last_numbers(Root(tmp_path)) == {"loss": 1}
+
+
 def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:
     for number in range(1, 13):
         (tmp_path / str(number)).mkdir()

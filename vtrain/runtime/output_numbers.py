@@ -22,8 +22,8 @@ from vtrain.staging import LocalBuckets
 MOST_FILES, MOST_VALUES = 4, 40
 LONGEST_NAME = 100
 LARGEST_FILE = 2 * 1024 * 1024
-MOST_SEEN, FEW_SEEN = 2000, 200
-"""Entries of an output folder that are looked at: of one job, and of each of many."""
+MOST_SEEN = 2000
+"""Entries of an output folder that are looked at."""
 DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
@@ -67,16 +67,16 @@ def output_of(job: Job, home: Path) -> Root | None:
 def last_numbers(folder: Root) -> dict[str, float]:
     """The last number of each name in those files; of a name that several files have, that of the first."""
     found: dict[str, float] = {}
-    for scalars in read_numbers(folder, most_seen=FEW_SEEN).files:
+    for scalars in read_numbers(folder).files:
         lasts = {name: points[-1][1] for name, points in scalars.series.items()}
         found = {**lasts, **dict(scalars.values), **found}
     return found
 
 
-def read_numbers(folder: Root, *, most_seen: int = MOST_SEEN) -> Numbers:
+def read_numbers(folder: Root) -> Numbers:
     """The numbers in the files of a folder that are named like files of numbers."""
     found: list[Scalars] = []
-    paths = list(_files(folder, most_seen))
+    paths = list(_files(folder))
     for at, path in enumerate(paths):
         if len(found) == MOST_FILES:
             return Numbers(found, len(paths) - at)
@@ -100,13 +100,13 @@ def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Sca
     return Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
 
 
-def _files(folder: Root, most_seen: int) -> Iterator[str]:
+def _files(folder: Root) -> Iterator[str]:
     """Paths of files below the folder that are named so, the nearest first; links are not followed."""
     waiting, seen = deque([""]), 0
-    while waiting and seen < most_seen:
+    while waiting and seen < MOST_SEEN:
         place = waiting.popleft()
         try:
-            entries = folder.entries(place, most=most_seen)
+            entries = folder.entries(place, most=MOST_SEEN)
         except OSError:  # it was just removed, or is not for this user
             continue
         entries.sort(key=lambda entry: (len(entry.name), entry.name))  # `2` before `10`
