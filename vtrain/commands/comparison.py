@@ -83,7 +83,7 @@ def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[
     headings = [*_FIXED, *_headings(names)]
     if not columns and (left := len(headings) - fitting([headings, *rows], width, name=1)):
         some = ",".join(names[len(names) - left :][:MOST_NAMED])
-        session.console.progress(f"There is no room for {left} more columns: --columns={some}")
+        session.console.progress(f"There is no room for {left} more: --columns={some}")
         headings, rows = headings[:-left], [row[:-left] for row in rows]
     return drawn_table(headings, rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
 
