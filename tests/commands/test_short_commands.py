@@ -448,12 +448,37 @@ def test_ps_shows_the_columns_that_are_wanted(vtrain: Any, measured: Path) -> No
     ]
     ended = vtrain("ps", "--columns=accuracy")
     assert ended.code == 0 and "nothing here has accuracy. There is metrics.accuracy" in ended.err
+    assert vtrain("ps", "--columns=args.seed", "--flatten=args.seed").code == 0
+
+
+def test_ps_says_that_nothing_has_the_column_to_sort_by(vtrain: Any, measured: Path) -> None:
+    for column in ("~accuracy", "metrics.accuracy,args.seed"):
+        said = vtrain("ps", f"--sort={column}", "--format=json").err
+        assert f"nothing here has {column.lstrip('~')}. There is metrics.accuracy" in said
+    for column in ("metrics.accuracy", "~args.seed", "createTime"):
+        assert "nothing here" not in vtrain("ps", f"--sort={column}").err
+
+
+def test_ps_cuts_no_names_in_a_pipe(vtrain: Any, vtrain_home: Path) -> None:
+    name = "job" * 40
+    add_job(vtrain_home, "1001", name, created="2026-11-01T10:00:00Z", fields={"jobSpec": {}})
+    assert name in vtrain("ps", "--columns=args.seed").out
 
 
 def test_ps_reads_only_the_newest(vtrain: Any, measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vtrain.commands.comparison.MOST_READ", 2)
     ended = vtrain("ps", "--sort=metrics.accuracy", "--format=value(displayName)")
     assert ended.out.split() == ["job-1002", "a"] and "Only the 2 newest were read" in ended.err
+
+
+def test_ps_says_that_it_left_out_runs(
+    vtrain: Any, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vtrain.commands.comparison.MOST_READ", 2)
+    for number in range(3):
+        add_run(vtrain_home, "digits", str(number), created=f"2026-11-01T1{number}:00:00Z")
+        said = vtrain("ps", "--metrics", "--format=value(displayName)").err
+        assert ("Only the 2 newest were read" in said) == (number == 2)
 
 
 def test_ps_reads_no_metrics_that_nobody_wants(vtrain: Any, measured: Path) -> None:

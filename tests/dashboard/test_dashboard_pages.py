@@ -68,6 +68,9 @@ def test_the_list_has_what_jobs_and_runs_of_experiments_measured(board: Board, v
         ["b Experiment run digits", "Failed"],
     ]
     assert [row[0][0] for row in rows_of(board.page("/?kind=experimentRuns"))] == ["a", "b"]
+    for state, found in {"SUCCEEDED": ["a"], "FAILED": ["b"], "RUNNING": []}.items():
+        page = board.page(f"/?kind=experimentRuns&state={state}")
+        assert [row[0][0] for row in rows_of(page)] == found
     assert [row[0][0] for row in rows_of(board.page("/?state=FAILED"))] == ["b"]
     assert [row[0][0] for row in rows_of(board.page("/?find=digits"))] == ["a", "b"]
     assert [row[0][0] for row in rows_of(board.page("/?kind=customJobs"))] == ["f"]

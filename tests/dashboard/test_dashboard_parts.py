@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -198,6 +199,33 @@ def test_numbers_are_those_that_the_file_has_now(tmp_path: Path) -> None:
     assert last_numbers(Root(tmp_path)) == {"loss": 1, "accuracy": 1}
     file.unlink()
     assert read_numbers(Root(tmp_path)) == ([], 0)
+
+
+def test_a_number_of_one_row_alone_is_a_single_value(tmp_path: Path) -> None:
+    """As the library transformers logs them: the result at the end."""
+    rows = [{"step": 1, "loss": 2}, {"step": 2, "loss": 1}, {"step": 2, "eval_accuracy": 0.9}]
+    file = tmp_path / "trainer_state.json"
+    file.write_text(json.dumps({"epoch": 1.0, "log_history": rows}))
+    (found,) = read_numbers(Root(tmp_path)).files
+    assert (list(found.series), found.values) == (["loss"], [("epoch", 1), ("eval_accuracy", 0.9)])
+    file.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, rows)))
+    file.unlink()
+    assert last_numbers(Root(tmp_path)) == {"loss": 1, "eval_accuracy": 0.9}
+
+
+def test_a_number_that_is_not_finite_hides_no_other(tmp_path: Path) -> None:
+    """Python writes `NaN`, which JSON does not have."""
+    file = tmp_path / "metrics.json"
+    file.write_text(json.dumps({"loss": float("nan"), "norm": float("inf"), "accuracy": 0.5}, indent=1))
+    assert last_numbers(Root(tmp_path)) == {"accuracy": 0.5}
+    file.write_text(json.dumps({"loss": float("nan"), "accuracy": 0.5}))
+    assert last_numbers(Root(tmp_path)) == {"accuracy": 0.5}
+
+
+def test_numbers_are_found_among_hundreds_of_files(tmp_path: Path) -> None:
+    for number in range(601):
+        (tmp_path / ("metrics.json" if number == 300 else f"{number}.png")).write_text('{"loss": 1}')
+    assert last_numbers(Root(tmp_path)) == {"loss": 1}
 
 
 def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:

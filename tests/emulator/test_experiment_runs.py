@@ -80,6 +80,7 @@ def test_a_series_counts_with_its_last_number(http: Http, vtrain_home: Path) -> 
     [
         "",
         "{",
+        '"\xff"',
         "[]",
         '{"schemaTitle": "system.ExperimentRun", "metadata": []}',
         '{"schemaTitle": 1}',
@@ -90,7 +91,7 @@ def test_a_damaged_run_hides_no_other(http: Http, vtrain_home: Path, text: str) 
     post(http, f"{CONTEXTS}?contextId=digits", {})
     add_run(http, "a", "digits", _params="x", _metrics=[1])
     folder = vtrain_home / "emulator" / "metadataStores" / "us-central1.default" / "contexts"
-    (folder / "digits-b.json").write_text(text)
+    (folder / "digits-b.json").write_text(text, encoding="latin-1")
     assert [(run.display_name, run.args, run.metrics) for run in experiment_runs(vtrain_home, 10)] == [
         ("a", {}, {})
     ]

@@ -54,6 +54,8 @@ def wait_for(number):
 """
 WITHOUT_LIBRARIES = f"""{BARE}
 told("project", metadata("project/project-id"))
+path = "/computeMetadata/v1/instance/service-accounts/default/token"
+told("token", ask("https://us-central1-aiplatform.googleapis.com" + path, **{{"Metadata-Flavor": "Google"}}))
 told("jobs", rest()[:250])
 told("elsewhere", ask("https://bigquery.googleapis.com/v2/x"))
 told("environment", dict(os.environ))
@@ -197,6 +199,7 @@ def test_a_trainer_finds_credentials_and_the_api(
         # It has the token of its job's own proxy, which leads nowhere once the job has ended.
         environment = job.told("environment")
         assert "GCE_METADATA_HOST" in environment and running.token not in environment
+        assert job.told("token").startswith("404 ")
 
 
 def test_a_trainer_follows_the_emulator(home: Path, tmp_path: Path) -> None:

@@ -40,6 +40,9 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
     documents: Iterable[dict[str, Any]] = _documents(session, jobs)
     if wanted.sort:
         documents = sorted_documents(documents, wanted.sort)
+        name = wanted.sort.removeprefix("~")
+        if not any(name in one for one in documents):  # it is no field
+            _counted(session, documents, "--sort", [name])
     is_drawn = bool(columns) or sys.stdout.isatty()
     show_list(
         session.console,
@@ -54,7 +57,7 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
 def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]]:
     """The newest jobs and runs, with their arguments and metrics."""
     home = session.settings.home if session.is_local else None
-    runs = experiment_runs(home, MOST_READ) if home is not None else []
+    runs = experiment_runs(home, MOST_READ + 1) if home is not None else []
     merged = heapq.merge(jobs, runs, key=attrgetter("create_time"), reverse=True)
     for number, one in enumerate(merged):
         if number == MOST_READ:
@@ -69,23 +72,31 @@ def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]
 def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[str]) -> str:
     """The documents in columns: those that are wanted, else as many as the terminal has room for."""
     values = [flat(document) for document in documents]
-    counted = Counter(name for each in values for name in each)
-    if documents and (missing := [name for name in columns if name not in counted]):
-        some = ", ".join(name for name, _ in counted.most_common(MOST_NAMED)) or "none"
-        session.console.warn(f"--columns: nothing here has {', '.join(missing)}. There is {some}.")
+    counted = _counted(session, documents, "--columns", columns)
     names = columns or sorted(counted, key=lambda name: (name.startswith(f"{ARGS}."), -counted[name]))
     ids = short_ids(jobs_here()) if session.is_local else {}
     rows = [
         [*_cells(document, ids), *(shown_value(each[name]) if name in each else "" for name in names)]
         for document, each in zip(documents, values, strict=True)
     ]
-    width = shutil.get_terminal_size().columns
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     headings = [*_FIXED, *_headings(names)]
     if not columns and (left := len(headings) - fitting([headings, *rows], width, name=1)):
         some = ",".join(names[len(names) - left :][:MOST_NAMED])
-        session.console.progress(f"There is no room for {left} more columns: --columns={some}")
+        session.console.progress(f"There is no room for {left} more: --columns={some}")
         headings, rows = headings[:-left], [row[:-left] for row in rows]
     return drawn_table(headings, rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
+
+
+def _counted(
+    session: Session, documents: Sequence[dict[str, Any]], flag: str, wanted: Sequence[str]
+) -> Counter[str]:
+    """The number of documents that have each column. Warns of wanted ones that none has."""
+    counted = Counter(name for document in documents for name in flat(document))
+    if documents and (missing := [name for name in wanted if name not in counted]):
+        some = ", ".join(name for name, _ in counted.most_common(MOST_NAMED)) or "no column"
+        session.console.warn(f"{flag}: nothing here has {', '.join(missing)}. There is {some}.")
+    return counted
 
 
 def _cells(document: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:

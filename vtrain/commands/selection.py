@@ -39,7 +39,7 @@ def show_list(
     If they end in an error, what came before it is shown. Raises UsageError and ConfigError for bad flags.
     """
     selection = Selection(console, listing, default=default, uri_of=uri_of)
-    if draw is not None and selection.text == default and not selection.page_size:
+    if draw is not None and selection.text == default and not (selection.page_size or console.flatten):
         if console.user_output:
             console.write(draw(selection.apply(documents)).encode("utf-8", "replace"))
     else:

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from vtrain.emulator.proxy import LED
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
 HEADERS = {"Metadata-Flavor": "Google"}
@@ -40,9 +41,9 @@ class MetadataServer:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request. Who is led here, as trainers are, has a token of its own."""
         app = self._app
-        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and LED not in scope:
             if scope["path"].startswith(_ROOT):
                 app = self._answer(scope["path"][len(_ROOT) :], scope["query_string"])
             elif scope["path"] == "/" and "metadata-flavor" in Headers(scope=scope):

@@ -55,7 +55,7 @@ class Console:
         self.default_format = default_format
         self.format_text = (default_format if format_text.endswith("default") else "") or format_text
         self.format: Format | None = _parsed(self.format_text) if self.format_text else None
-        self._flatten = [_path_of(key) for key in flatten if key]
+        self.flatten = [_path_of(key) for key in flatten if key]
         self.verbosity = verbosity
         self.quiet = quiet
         self.user_output = user_output
@@ -72,7 +72,7 @@ class Console:
         chosen = self._chosen(default)
         if chosen is None or not self.user_output:
             return
-        if self._flatten:
+        if self.flatten:
             self.print_list(self.flattened([document]), chosen)
         else:
             from vtrain.output.language.printers import render
@@ -92,11 +92,11 @@ class Console:
 
     def flattened(self, documents: Iterable[Any]) -> Iterable[Any]:
         """The documents after `--flatten`."""
-        if not self._flatten:
+        if not self.flatten:
             return documents
         from vtrain.output.language.projection import flatten_documents
 
-        return flatten_documents(documents, self._flatten)
+        return flatten_documents(documents, self.flatten)
 
     def _chosen(self, default: str) -> Format | None:
         text = (self.default_format if default == "yaml" else "") or default

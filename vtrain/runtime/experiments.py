@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ MOST_SERIES = 100
 """Time series of one run."""
 _ID = re.compile("[a-z0-9][a-z0-9_-]*")
 _LOGGED = ("_params", "_metrics")
-_DAMAGED = (OSError, msgspec.MsgspecError, RecursionError)
+_DAMAGED = (OSError, ValueError, msgspec.MsgspecError, RecursionError)
 
 
 class ExperimentRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +48,8 @@ def experiment_runs(home: Path, most: int) -> list[ExperimentRun]:
     """The runs that were changed last, so many at most, the newest first; a damaged one is left out."""
     root = Home(home).emulator
     files = root.glob("metadataStores/*/contexts/*.json")
-    runs = (_run(root, file) for file in heapq.nlargest(most, files, key=_changed))
-    return sorted(filter(None, runs), key=lambda run: run.create_time, reverse=True)
+    runs = (_run(root, file) for file in sorted(files, key=_changed, reverse=True))
+    return sorted(islice(filter(None, runs), most), key=lambda run: run.create_time, reverse=True)
 
 
 def _changed(file: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -13,8 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from vtrain.errors import ConfigError
 from vtrain.messages.resources import Job, spec_of
 from vtrain.rooted import Root
@@ -23,13 +22,13 @@ from vtrain.staging import LocalBuckets
 MOST_FILES, MOST_VALUES = 4, 40
 LONGEST_NAME = 100
 LARGEST_FILE = 2 * 1024 * 1024
-MOST_SEEN, FEW_SEEN = 2000, 200
-"""Entries of an output folder that are looked at: of one job, and of each of many."""
+MOST_SEEN = 2000
+"""Entries of an output folder that are looked at."""
 DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
 )
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_NO_JSON = (ValueError, RecursionError)
 _STEPS = ("step", "global_step", "epoch", "iteration", "iter", "batch")
 _HISTORY = ("log_history", "history", "metrics", "scalars")
 """Keys below which a document has the numbers of each step."""
@@ -68,16 +67,16 @@ def output_of(job: Job, home: Path) -> Root | None:
 def last_numbers(folder: Root) -> dict[str, float]:
     """The last number of each name in those files; of a name that several files have, that of the first."""
     found: dict[str, float] = {}
-    for scalars in read_numbers(folder, most_seen=FEW_SEEN).files:
+    for scalars in read_numbers(folder).files:
         lasts = {name: points[-1][1] for name, points in scalars.series.items()}
         found = {**lasts, **dict(scalars.values), **found}
     return found
 
 
-def read_numbers(folder: Root, *, most_seen: int = MOST_SEEN) -> Numbers:
+def read_numbers(folder: Root) -> Numbers:
     """The numbers in the files of a folder that are named like files of numbers."""
     found: list[Scalars] = []
-    paths = list(_files(folder, most_seen))
+    paths = list(_files(folder))
     for at, path in enumerate(paths):
         if len(found) == MOST_FILES:
             return Numbers(found, len(paths) - at)
@@ -101,13 +100,13 @@ def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Sca
     return Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
 
 
-def _files(folder: Root, most_seen: int) -> Iterator[str]:
+def _files(folder: Root) -> Iterator[str]:
     """Paths of files below the folder that are named so, the nearest first; links are not followed."""
     waiting, seen = deque([""]), 0
-    while waiting and seen < most_seen:
+    while waiting and seen < MOST_SEEN:
         place = waiting.popleft()
         try:
-            entries = folder.entries(place, most=most_seen)
+            entries = folder.entries(place, most=MOST_SEEN)
         except OSError:  # it was just removed, or is not for this user
             continue
         entries.sort(key=lambda entry: (len(entry.name), entry.name))  # `2` before `10`
@@ -122,25 +121,29 @@ def _numbers(data: bytes) -> tuple[str, Series, list[tuple[str, float]]]:
     document = _decode(data)
     if isinstance(document, dict):
         for key in _HISTORY:
-            if isinstance(document.get(key), list) and _rows(document[key]):
-                return *_row_series(_rows(document[key])), _single(document)
+            if rows := _rows(document.get(key)):
+                along, series, values = _row_series(rows)
+                return along, series, [*_single(document), *values]
         columns = ((key, _column(value)) for key, value in document.items())
-        series = (
+        lines = (
             (key, [(float(at), number) for at, number in enumerate(column, 1)])
             for key, column in columns
             if column
         )
-        return "step", {_short(key): points for key, points in islice(series, MOST_VALUES)}, _single(document)
+        return "step", {_short(key): points for key, points in islice(lines, MOST_VALUES)}, _single(document)
     rows = _rows(document)
     if len(rows) == 1:
         return "", {}, _single(rows[0])
-    return *_row_series(rows), []
+    return _row_series(rows)
 
 
 def _decode(data: bytes) -> Any:
-    """A JSON document, or a list of those of each line; None for anything else."""
+    """A JSON document, or a list of those of each line; None for anything else.
+
+    It may have `NaN`, which Python's `json.dump` writes.
+    """
     try:
-        return msgspec.json.decode(data)
+        return json.loads(data)
     except _NO_JSON:
         lines = [_decode_line(line) for line in data.splitlines()]
         return [line for line in lines if line is not None] or None
@@ -148,7 +151,7 @@ def _decode(data: bytes) -> Any:
 
 def _decode_line(line: bytes) -> Any:
     try:
-        return msgspec.json.decode(line)
+        return json.loads(line)
     except _NO_JSON:
         return None  # such as a line that is being written
 
@@ -157,8 +160,8 @@ def _rows(value: Any) -> list[dict[str, Any]]:
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
-def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series]:
-    """The points of each key that has a number in several rows, against their step."""
+def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series, list[tuple[str, float]]]:
+    """What rows are along, the points of each key that has several numbers, and the numbers of the others."""
     along = next((name for name in _STEPS if sum(_is_number(row.get(name)) for row in rows) > 1), "")
     points: Series = {}
     for at, row in enumerate(rows, 1):
@@ -167,7 +170,8 @@ def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series]:
             if key not in _STEPS and _is_number(value) and _is_number(x):
                 points.setdefault(key, []).append((float(x), float(value)))
     several = ((_short(key), found) for key, found in points.items() if len(found) > 1)
-    return along or "row", dict(islice(several, MOST_VALUES))
+    values = ((_short(key), found[0][1]) for key, found in points.items() if len(found) == 1)
+    return along or "row", dict(islice(several, MOST_VALUES)), list(islice(values, MOST_VALUES))
 
 
 def _short(key: str) -> str:

@@ -178,7 +178,8 @@ class JobReader:
 def _is_wanted(job: Job | ExperimentRun, wanted: JobFilter) -> bool:
     if isinstance(job, ExperimentRun):
         text = f"{job.experiment}/{job.display_name}".casefold()
-        return wanted.state in ("", job.state) and wanted.text.casefold() in text
+        state = states.short(states.SUCCEEDED) if job.state == "COMPLETE" else job.state
+        return wanted.state in ("", state) and wanted.text.casefold() in text
     if TRIAL_LABEL in job.labels or PIPELINE_LABEL in job.labels:
         return False
     if wanted.state and states.short(job.state) != wanted.state:
