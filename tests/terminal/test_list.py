@@ -73,6 +73,6 @@ def test_jobs_and_runs_with_arguments_and_metrics(
         _metrics={"val_accuracy": 0.875},
         _state="COMPLETE",
     )
-    terminal = start("ps", "--metrics", "--sort=~metrics.val_accuracy", columns=columns)
+    terminal = start("ps", "--metrics", "--sort=~args.units", columns=columns)
     assert terminal.end() == 0
     golden("ps-metrics", terminal, colours=columns == 120)

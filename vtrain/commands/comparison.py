@@ -38,9 +38,9 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
     """Print jobs, and on this machine the runs of experiments, as the flags say."""
     columns = split_list(wanted.columns, "--columns")
     documents: Iterable[dict[str, Any]] = _documents(session, jobs)
-    if wanted.sort:
+    name = wanted.sort.removeprefix("~")
+    if name:
         documents = sorted_documents(documents, wanted.sort)
-        name = wanted.sort.removeprefix("~")
         if not any(name in one for one in documents):  # it is no field
             _counted(session, documents, "--sort", [name])
     is_drawn = bool(columns) or sys.stdout.isatty()
@@ -50,7 +50,7 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
         documents,
         default=LIST_TABLE if is_drawn else "yaml",
         uri_of=session.uri_of,
-        draw=(lambda found: _table(session, [*found], columns)) if is_drawn else None,
+        draw=(lambda found: _table(session, [*found], columns, name)) if is_drawn else None,
     )
 
 
@@ -69,11 +69,13 @@ def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]
             yield {**resource_document(one), **compared_job(one, home)}
 
 
-def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[str]) -> str:
-    """The documents in columns: those that are wanted, else as many as the terminal has room for."""
+def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[str], first: str) -> str:
+    """The documents in columns: those that are wanted, else `first` and as many as there is room for."""
     values = [flat(document) for document in documents]
     counted = _counted(session, documents, "--columns", columns)
-    names = columns or sorted(counted, key=lambda name: (name.startswith(f"{ARGS}."), -counted[name]))
+    names = columns or sorted(
+        counted, key=lambda name: (name != first, name.startswith(f"{ARGS}."), -counted[name])
+    )
     ids = short_ids(jobs_here()) if session.is_local else {}
     rows = [
         [*_cells(document, ids), *(shown_value(each[name]) if name in each else "" for name in names)]
