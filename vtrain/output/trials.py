@@ -66,16 +66,17 @@ def shown_value(value: Any) -> str:
 
 def parameters_text(trial: Trial) -> str:
     """`rate=0.01 units=64`."""
-    return _pairs((each.parameter_id, each.value) for each in trial.parameters)
+    return pairs_text((each.parameter_id, each.value) for each in trial.parameters)
 
 
 def measured_text(trial: Trial) -> str:
     """`accuracy=0.97`; empty without a result."""
     metrics = trial.final_measurement.metrics if trial.final_measurement is not None else ()
-    return _pairs((each.metric_id, each.value) for each in metrics)
+    return pairs_text((each.metric_id, each.value) for each in metrics)
 
 
-def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
+def pairs_text(pairs: Iterable[tuple[str, Any]]) -> str:
+    """`rate=0.01 units=64` of names and values."""
     return " ".join(f"{on_one_line(name)}={shown_value(value)}" for name, value in pairs)
 
 

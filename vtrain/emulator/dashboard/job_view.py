@@ -22,7 +22,7 @@ from vtrain.messages.resources import Job, collection_of, spec_of
 from vtrain.messages.secrets import masked_document
 from vtrain.output.language.format import parse_format
 from vtrain.output.language.printers import render
-from vtrain.output.trials import shown_value
+from vtrain.output.trials import pairs_text
 from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
@@ -137,15 +137,14 @@ def run_row(run: ExperimentRun) -> ShownJob:
         kind=KINDS[EXPERIMENT_RUNS],
         state=State(run.state.capitalize(), _RUN_TONES.get(run.state, "calm")),
         created=Moment(run.create_time, ago(run.create_time)),
-        measured=measured_text(run.args, run.metrics),
+        measured=numbers_text(run.args, run.metrics),
     )
 
 
-def measured_text(args: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+def numbers_text(args: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     """`loss=0.1 accuracy=0.9 (lr=0.1)`: the first metrics and arguments."""
     found = [
-        " ".join([*(f"{name}={shown_value(each)}" for name, each in islice(some.items(), MOST_PAIRS))])
-        + (" …" if len(some) > MOST_PAIRS else "")
+        pairs_text(islice(some.items(), MOST_PAIRS)) + (" …" if len(some) > MOST_PAIRS else "")
         for some in (metrics, args)
     ]
     return " ".join(filter(None, (found[0], found[1] and f"({found[1]})")))

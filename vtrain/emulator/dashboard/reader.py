@@ -16,7 +16,7 @@ from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, Rep
 from vtrain.backends.interface import Backend
 from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import open_found, running_replicas
-from vtrain.emulator.dashboard.job_view import EXPERIMENT_RUNS, measured_text
+from vtrain.emulator.dashboard.job_view import EXPERIMENT_RUNS, numbers_text
 from vtrain.errors import NotFoundError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -117,7 +117,7 @@ class JobReader:
     def measured(self, job: Job) -> str:
         """The last metrics and the arguments of a job, in words."""
         found = compared_job(job, self._settings.home)
-        return measured_text(found[ARGS], found[METRICS])
+        return numbers_text(found[ARGS], found[METRICS])
 
     def parts(self, job: Job) -> list[CustomJob]:
         """The custom jobs that a job consists of: itself, its trials, or those of its task."""
