@@ -23,6 +23,8 @@ from vtrain.messages.metadata_resources import Context
 from vtrain.runtime.home import Home
 
 RUN_SCHEMA = "system.ExperimentRun"
+POINTS = "points.jsonl"
+"""The file with the points of a time series, a line each, in the folder of the series."""
 LONGEST_POINT = 4096
 """Bytes at the end of a time series in which its last point is searched."""
 MOST_SERIES = 100
@@ -91,7 +93,7 @@ def _last_points(root: Path, experiment: str, run: str) -> Iterator[tuple[str, f
             *_DAMAGED, IndexError, KeyError, TypeError
         ):  # it has no point, or none that is a number
             series = from_document(TensorboardTimeSeries, msgspec.json.decode(file.read_bytes()))
-            with (file.with_suffix("") / "points.jsonl").open("rb") as points:
+            with (file.with_suffix("") / POINTS).open("rb") as points:
                 points.seek(max(os.fstat(points.fileno()).st_size - LONGEST_POINT, 0))
                 value = msgspec.json.decode(points.read().splitlines()[-1])["scalar"].get("value", 0.0)
             if isinstance(value, (int, float)):

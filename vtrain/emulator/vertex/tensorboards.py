@@ -45,6 +45,7 @@ from vtrain.messages.names import (
     ResourceName,
 )
 from vtrain.privacy import make_private
+from vtrain.runtime.experiments import POINTS
 from vtrain.runtime.home import Home
 from vtrain.times import nanoseconds
 
@@ -58,7 +59,6 @@ LARGEST_SERIES = 16 << 20
 """Bytes of a time series, as lines of JSON: some 150,000 scalars."""
 MOST_READ = {"SCALAR": 1000, "TENSOR": 100, "BLOB_SEQUENCE": 100}
 """Points of each series that one read answers (`BatchReadTensorboardTimeSeriesData`)."""
-_POINTS = "points.jsonl"
 _VALUES = {"SCALAR": "scalar", "TENSOR": "tensor", "BLOB_SEQUENCE": "blobs"}
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
@@ -139,7 +139,7 @@ class Tensorboards:
                 self._append(series.name, one.values)
 
     def _append(self, name: str, points: Sequence[TimeSeriesDataPoint]) -> None:
-        file = self.series.files.folder(name) / _POINTS
+        file = self.series.files.folder(name) / POINTS
         # Each line has its end before it too, so that one that a full disk or a kill has cut stays alone.
         lines = b"".join(b"\n" + msgspec.json.encode(to_document(point)) + b"\n" for point in points)
         with self.series.files.changing(name) as found:
@@ -201,7 +201,7 @@ class Tensorboards:
     def _points(self, series: TensorboardTimeSeries) -> list[Document]:
         """All points by their steps, which are numbers here; the last one written at a step counts."""
         try:
-            lines = (self.series.files.folder(series.name) / _POINTS).read_bytes().splitlines()
+            lines = (self.series.files.folder(series.name) / POINTS).read_bytes().splitlines()
         except FileNotFoundError:
             return []
         points: dict[int, Document] = {}
