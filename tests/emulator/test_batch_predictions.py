@@ -13,7 +13,7 @@ from emulator_service import emulator_service
 from framework_index import SKLEARN, SUM, framework_emulator
 from storage_service import Http
 
-from vtrain.emulator.vertex.batch_predictions import LONGEST_LINE
+from vtrain.emulator.vertex.instance_files import LONGEST_LINE
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS
 from vtrain.retry import wait_until
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
@@ -14,11 +13,10 @@ from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.secrets import masked_words
 from vtrain.output.trials import best_trials
 from vtrain.runtime.experiments import ExperimentRun
-from vtrain.runtime.output_numbers import last_numbers, output_of
+from vtrain.runtime.output_numbers import last_numbers, number_of, output_of
 
 Document = dict[str, Any]
 ARGS, METRICS = "args", "metrics"
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def compared_job(job: Job, home: Path | None) -> Document:
@@ -84,15 +82,11 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
             continue
         if not equals:
             value = "true" if _is_flag(following) else following
-        yield name, float(value) if _NUMBER.fullmatch(value) and not value.isdecimal() else _whole(value)
+        yield name, number_of(value)
 
 
 def _is_flag(word: str) -> bool:
-    return word.startswith("-") and not _NUMBER.fullmatch(word)
-
-
-def _whole(value: str) -> int | str:
-    return int(value) if value.isascii() and value.isdecimal() and len(value) < 19 else value
+    return word.startswith("-") and isinstance(number_of(word), str)
 
 
 def _words(job: Job) -> Sequence[str]:

@@ -28,6 +28,8 @@ DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
 )
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_DECIMAL = re.compile(r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,18})(?:[eE][-+]?[0-9]{1,2})?")
 _NO_JSON = (ValueError, RecursionError)
 _STEPS = ("step", "global_step", "epoch", "iteration", "iter", "batch")
 _HISTORY = ("log_history", "history", "metrics", "scalars")
@@ -98,6 +100,13 @@ def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Sca
     with Root(base, within).open(path) as file:
         data = file.read(LARGEST_FILE + 1)
     return Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
+
+
+def number_of(text: str) -> int | float | str:
+    """The number that a text is, or the text where it is none that every reader of JSON takes."""
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
 
 
 def _files(folder: Root) -> Iterator[str]:

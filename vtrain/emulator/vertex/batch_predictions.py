@@ -6,14 +6,10 @@ from a custom trained model", for the names and lines of the files.
 
 from __future__ import annotations
 
-import base64
-import csv
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +18,7 @@ import msgspec
 from vtrain.atomic import holding, is_held
 from vtrain.emulator.vertex.documents import read_request
 from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
+from vtrain.emulator.vertex.instance_files import InstanceFiles, InstanceShape
 from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy, ask_model
 from vtrain.emulator.vertex.operations import Operations, print_fault
 from vtrain.emulator.vertex.resource_files import ResourceFiles
@@ -41,7 +38,6 @@ from vtrain.messages.model import Model
 from vtrain.messages.names import BATCH_PREDICTION_JOBS
 from vtrain.messages.structs import Status
 from vtrain.privacy import make_private
-from vtrain.rooted import Root
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.staging import LocalBuckets
 from vtrain.times import timestamp
@@ -49,13 +45,9 @@ from vtrain.times import timestamp
 FORMATS = ("jsonl", "csv", "file-list")
 BATCH = 64
 """`ManualBatchTuningParameters.batch_size`, where none is given."""
-LONGEST_LINE = 10 << 20
-"""Bytes of a line of the input."""
 MOST_FAILURES = 20
 """`BatchPredictionJob.partial_failures`: files that cannot be read; the others are predicted."""
 RESULTS, ERRORS = "prediction.results-00000-of-00001", "prediction.errors_stats-00000-of-00001"
-_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
-_DECIMAL = re.compile(r"[-+]?[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][-+]?[0-9]{1,2})?")
 ROOM_SECONDS = 0.5
 """The pause before a job asks again for room among the servers."""
 
@@ -191,7 +183,9 @@ class BatchPredictions:
 
     def _predicted(self, job: BatchPredictionJob, model: Model) -> dict[str, Any]:
         """Ask the model batch by batch, and write what it answers; the fields of the job at its end."""
+        assert job.input_config is not None
         assert job.output_config is not None and job.output_config.gcs_destination is not None
+        files = InstanceFiles(self._buckets, job.input_config)
         prefix = job.output_config.gcs_destination.output_uri_prefix.rstrip("/")
         stamp = re.sub(r"[-:.]", "_", job.create_time[:23])
         name = re.sub(r"[^\w.-]", "_", model.display_name) or model.name.rpartition("/")[2]
@@ -200,11 +194,10 @@ class BatchPredictions:
             root = self._buckets.root(folder)
             results = stack.enter_context(root.publishing(RESULTS, make_mode=0o777))
             errors = stack.enter_context(root.publishing(ERRORS))
-            unread: list[StorageError] = []
-            counts = self._write(job, model, results, errors, unread)
-            if unread and not counts.successful_count and not counts.failed_count:
-                raise unread[0]
-        failures = (_status("NOT_FOUND", words_of(error)) for error in unread[:MOST_FAILURES])
+            counts = self._write(job, model, files, results, errors)
+            if files.unread and not counts.successful_count and not counts.failed_count:
+                raise files.unread[0]
+        failures = (_status("NOT_FOUND", words_of(error)) for error in files.unread[:MOST_FAILURES])
         made = {
             "output_info": OutputInfo(gcs_output_directory=folder),
             "completion_stats": counts,
@@ -231,15 +224,15 @@ class BatchPredictions:
         self,
         job: BatchPredictionJob,
         model: Model,
+        files: InstanceFiles,
         results: BinaryIO,
         errors: BinaryIO,
-        unread: list[StorageError],
     ) -> CompletionStats:
         tuning = job.manual_batch_tuning_parameters
         size = tuning.batch_size if tuning is not None and tuning.batch_size > 0 else BATCH
-        shape = _Shape(job.instance_config or InstanceConfig())
+        shape = InstanceShape(job.instance_config or InstanceConfig())
         succeeded, failed = 0, 0
-        for batch in _batches(self._instances(job, unread), size):
+        for batch in files.batches(size):
             if self._running[job.name].is_set():
                 break
             try:
@@ -264,95 +257,6 @@ class BatchPredictions:
             raise ConfigError(f"the model answered {len(instances)} instances with {len(predictions)} values")
         return predictions
 
-    # input
-
-    def _instances(self, job: BatchPredictionJob, unread: list[StorageError]) -> Iterator[Any]:
-        """The lines of the input: values of JSON, rows of CSV as objects, or contents of files.
-
-        The reasons why files cannot be read are appended to `unread`.
-        """
-        assert job.input_config is not None and job.input_config.gcs_source is not None
-        listed = partial(self._listed_files, unread)
-        read: dict[str, Callable[[BinaryIO, str], Iterator[Any]]]
-        read = {"jsonl": _json_lines, "csv": _csv_rows, "file-list": listed}
-        for uri in job.input_config.gcs_source.uris:
-            with _noting(unread):
-                for found in self._matching(uri):
-                    with _noting(unread), self._opened(found) as file:
-                        yield from read[job.input_config.instances_format](file, found)
-
-    def _matching(self, uri: str) -> list[str]:
-        """The files that a URI names; `*` in its last part stands for more of them."""
-        folder, _, pattern = uri.rpartition("/")
-        if "*" not in pattern:
-            return [uri]
-        try:
-            entries = self._buckets.root(folder).entries()
-        except OSError:
-            entries = []
-        names = sorted(one.name for one in entries if one.is_file and fnmatchcase(one.name, pattern))
-        if not names:
-            raise StorageError(f"No file is named {uri}.")
-        return [f"{folder}/{name}" for name in names]
-
-    @contextmanager
-    def _opened(self, uri: str) -> Iterator[BinaryIO]:
-        folder, _, name = uri.rpartition("/")
-        root: Root = self._buckets.root(folder)
-        try:
-            with root.open(name) as file:
-                yield file
-        except OSError as error:
-            raise StorageError(f"{uri} cannot be read: {error.strerror}.") from error
-
-    def _listed_files(self, unread: list[StorageError], file: BinaryIO, origin: str) -> Iterator[Any]:
-        for line in _lines(file, origin):
-            uri = line.decode("utf-8", "replace").strip()
-            if not uri.startswith("gs://"):
-                raise ConfigError(f"{origin}: {uri[:300]!r} is no gs:// URI of a file.")
-            with _noting(unread), self._opened(uri) as listed:
-                content = listed.read(LONGEST_LINE + 1)
-                if len(content) > LONGEST_LINE:
-                    raise ConfigError(f"{uri} has more than {LONGEST_LINE} bytes.")
-                yield {"b64": base64.b64encode(content).decode()}
-
-
-class _Shape:
-    """The form of instances: as the model gets them, and as they stand beside their predictions."""
-
-    def __init__(self, config: InstanceConfig) -> None:
-        self._config = config
-        self._left_out = {*config.excluded_fields, config.key_field} - {""}
-
-    def instance(self, line: Any) -> Any:
-        """The instance that the model gets. Rows of CSV are arrays, unless objects are wanted."""
-        wanted, included = self._config.instance_type, self._config.included_fields
-        if not isinstance(line, dict) or set(line) == {"b64"}:
-            return line
-        names = [name for name in included or line if name in line and name not in self._left_out]
-        is_array = wanted == "array" or (not wanted and isinstance(line, _Row))
-        return [line[name] for name in names] if is_array else {name: line[name] for name in names}
-
-    def answer(self, line: Any, prediction: Any) -> Document:
-        """The line of the output."""
-        key = self._config.key_field
-        if key and isinstance(line, dict):
-            return {"key": line.get(key), "prediction": prediction}
-        return {"instance": self.instance(line), "prediction": prediction}
-
-
-class _Row(dict[str, Any]):
-    """A row of CSV, by the names of the first one."""
-
-
-@contextmanager
-def _noting(unread: list[StorageError]) -> Iterator[None]:
-    """A block that ends where a file cannot be read; the reason is appended."""
-    try:
-        yield
-    except StorageError as error:
-        unread.append(error)
-
 
 def _failed(status: str, message: str) -> dict[str, Any]:
     """The fields of a job that has failed."""
@@ -361,20 +265,6 @@ def _failed(status: str, message: str) -> dict[str, Any]:
 
 def _status(status: str, message: str) -> Status:
     return Status(code=CODES[status], message=message)
-
-
-def _batches(lines: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """So many lines at a time, and fewer where they are contents of files, which are large."""
-    batch: list[Any] = []
-    room = LONGEST_LINE
-    for line in lines:
-        batch.append(line)
-        room -= len(line["b64"]) if isinstance(line, dict) and isinstance(line.get("b64"), str) else 0
-        if len(batch) >= size or room <= 0:
-            yield batch
-            batch, room = [], LONGEST_LINE
-    if batch:
-        yield batch
 
 
 def _check(job: BatchPredictionJob) -> None:
@@ -406,40 +296,3 @@ def _check(job: BatchPredictionJob) -> None:
             raise invalid(f"{uri[:300]!r} is no gs:// URI with a bucket and a path.")
     if not source.gcs_source.uris:
         raise invalid("input_config.gcs_source.uris is empty.")
-
-
-def _lines(file: BinaryIO, origin: str) -> Iterator[bytes]:
-    """The lines of a file that are not empty."""
-    while line := file.readline(LONGEST_LINE):
-        if len(line) == LONGEST_LINE:
-            raise ConfigError(f"{origin} has a line of more than {LONGEST_LINE} bytes.")
-        if line.strip():
-            yield line
-
-
-def _json_lines(file: BinaryIO, origin: str) -> Iterator[Any]:
-    for number, line in enumerate(_lines(file, origin), 1):
-        try:
-            yield msgspec.json.decode(line)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"{origin}, line {number}, is no JSON: {error}.") from error
-
-
-def _csv_rows(file: BinaryIO, origin: str) -> Iterator[_Row]:
-    lines = (line.decode("utf-8", "replace") for line in _lines(file, origin))
-    try:
-        rows = csv.reader(lines)
-        names = [name.removeprefix("\ufeff") for name in next(rows, [])]
-        if len(set(names)) < len(names):
-            raise ConfigError(f"{origin}: two columns have the same name.")
-        for row in rows:
-            yield _Row(zip(names, map(_value, row), strict=False))
-    except csv.Error as error:
-        raise ConfigError(f"{origin} is no CSV: {error}.") from error
-
-
-def _value(text: str) -> int | float | str:
-    """A number where the text is one."""
-    if _WHOLE.fullmatch(text):
-        return int(text)
-    return float(text) if _DECIMAL.fullmatch(text) else text
