@@ -23,7 +23,7 @@ from vtrain.messages.model import Model, ModelPage, ModelSourceInfo, ModelTarget
 from vtrain.messages.names import LOCAL_PROJECT, MODELS, ResourceName, require_name
 from vtrain.messages.structs import EncryptionSpec, Operation, Query
 from vtrain.runtime.database import has_store
-from vtrain.runtime.serving.artifacts import artifact_folder, check_artifacts, files_of
+from vtrain.runtime.serving.artifacts import artifact_folder, check_artifacts, has_files
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
@@ -50,7 +50,7 @@ class ModelRegistry:
 
     def upload_model(self, model: Model, target: ModelTarget) -> Operation:
         """Keep a version. Raises as `upload` does, and ConfigError where its folder has no files."""
-        if model.artifact_uri and not any(files_of(artifact_folder(model, self._home))):
+        if model.artifact_uri and not has_files(artifact_folder(model, self._home)):
             raise ConfigError(
                 f"There are no files in {model.artifact_uri}, which --artifact-uri names.",
                 hint=f"It is the folder {artifact_folder(model, self._home)}.",

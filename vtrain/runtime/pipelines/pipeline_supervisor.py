@@ -40,7 +40,7 @@ from vtrain.runtime.pipelines.records import BadDatasetError
 from vtrain.runtime.pipelines.task_record import TASK_FILE, TaskRecord
 from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
-from vtrain.runtime.serving.artifacts import files_of
+from vtrain.runtime.serving.artifacts import has_files
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervision.base import Decision
 from vtrain.runtime.supervision.parent_supervisor import ParentSupervisor
@@ -186,7 +186,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         if isinstance(job, HyperparameterTuningJob) and (best := best_record(job, self._home)):
             output, trainer = join_uri(output, str(best.id)), best.job
         uri = model.artifact_uri or join_uri(output, OUTPUT_FOLDERS["AIP_MODEL_DIR"])
-        if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
+        if not model.artifact_uri and not has_files(LocalBuckets(self._home).local_path(uri)):
             astray = beside_buckets(Home(self._home).job(trainer).attempt_folders())
             advice = (
                 "" if astray else "Let the trainer write its model to the folder that AIP_MODEL_DIR names."

@@ -31,10 +31,16 @@ def _reading(folder: Path) -> Iterator[None]:
         raise ConfigError(f"The model's files cannot be read: {str(at)[:300]}: {reason}.") from error
 
 
-def files_of(folder: Path) -> Iterator[Path]:
-    """The files below a folder; nothing where there is none. Raises ConfigError where it cannot be read."""
+def has_files(folder: Path) -> bool:
+    """Whether a file lies below a folder that may be missing. Raises ConfigError where it cannot be read."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
     with _reading(folder):
-        yield from (path for path in folder.rglob("*") if path.is_file())
+        walked = os.walk(folder, onerror=refuse)
+        return any(Path(top, name).is_file() for top, _, names in walked for name in names)
 
 
 def foreign_part(folder: Path) -> str:
@@ -107,7 +113,7 @@ def check_artifacts(model: Model, home: Path) -> Path | None:
             f"The files of model {model.name} are gone: there is no folder {folder}.",
             hint=f"It was uploaded with --artifact-uri={model.artifact_uri}.",
         )
-    if not any(files_of(folder)):
+    if not has_files(folder):
         raise ConfigError(
             f"Model {model.name} has no files: {folder} is empty.",
             hint=f"It was uploaded with --artifact-uri={model.artifact_uri}.",
