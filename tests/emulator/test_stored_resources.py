@@ -93,6 +93,48 @@ def test_two_emulators_of_a_home_lose_no_change(tmp_path: Path) -> None:
     assert len(several[0].find(name).labels) == 100
 
 
+def operation_of(http: Http, begun: dict[str, Any]) -> dict[str, Any]:
+    """An operation at its end."""
+    return dict(http("POST", f"/v1/{begun['name']}:wait?timeout=30s").document)
+
+
+def test_a_dataset_is_imported_and_exported(http: Http, home: Path) -> None:
+    folder = home / "buckets" / "pictures"
+    for name in ("a/list.csv", "b/list.csv", "b/more.csv", "b/other.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    dataset = made(http, "datasets", displayName="my/pictures")["name"]
+    prefix = {"gcsDestination": {"outputUriPrefix": "gs://pictures/out/"}}
+    reply = http("POST", f"/v1/{dataset}:export", {"exportConfig": prefix})
+    assert (reply.status, reply.document["error"]["status"]) == (400, "FAILED_PRECONDITION")
+    uris = ["gs://pictures/a/list.csv", "gs://pictures/b/*.csv"]
+    configs = [{"gcsSource": {"uris": [uri]}, "importSchemaUri": "gs://schema"} for uri in uris]
+    assert http("POST", f"/v1/{dataset}:import", {"importConfigs": configs}).document["done"]
+    ended = operation_of(http, http("POST", f"/v1/{dataset}:export", {"exportConfig": prefix}).document)
+    files = ended["response"]["exportedFiles"]
+    assert all(file.startswith("gs://pictures/out/export-data-my_pictures-") for file in files)
+    contents = [(home / "buckets" / file.removeprefix("gs://")).read_text() for file in files]
+    assert contents == ["a/list.csv", "b/list.csv", "b/more.csv"]
+    configs = [{"gcsSource": {"uris": ["gs://pictures/missing.csv"]}}]
+    http("POST", f"/v1/{dataset}:import", {"importConfigs": configs})
+    ended = operation_of(http, http("POST", f"/v1/{dataset}:export", {"exportConfig": prefix}).document)
+    assert ended["error"]["message"] == "gs://pictures/missing.csv cannot be read: No such file or directory."
+
+
+@pytest.mark.parametrize(
+    ("config", "status"),
+    [
+        (None, 400),
+        ({}, 400),
+        ({"gcsDestination": {"outputUriPrefix": "/tmp"}}, 400),
+        ({"gcsDestination": {"outputUriPrefix": "gs://b"}, "annotationsFilter": "x"}, 405),
+    ],
+)
+def test_exports_that_are_refused(http: Http, config: Any, status: int) -> None:
+    dataset = made(http, "datasets")["name"]
+    assert http("POST", f"/v1/{dataset}:export", {"exportConfig": config}).status == status
+
+
 def test_a_pipeline_reads_a_dataset_by_its_id(http: Http, home: Path) -> None:
     folder = home / "buckets" / "tables"
     folder.mkdir(parents=True)

@@ -32,7 +32,6 @@ REFUSED = {
     "pipelineJobs": {},
     "featurestores": {},
     "studies": {},
-    "datasets/1:export": {},
     "models/1:export": {},
     "trainingPipelines": {"displayName": "a", "trainingTaskDefinition": AUTOML, "trainingTaskInputs": {}},
     "endpoints": {"displayName": "a", "dedicatedEndpointEnabled": True},

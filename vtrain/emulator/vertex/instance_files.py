@@ -26,6 +26,33 @@ LONGEST_LINE = 10 << 20
 """Bytes of a line of the input."""
 
 
+def matching(buckets: LocalBuckets, uri: str) -> list[str]:
+    """The files that a URI names; `*` in its last part stands for more of them. Raises StorageError."""
+    folder, _, pattern = uri.rpartition("/")
+    if "*" not in pattern:
+        return [uri]
+    try:
+        entries = buckets.root(folder).entries()
+    except OSError:
+        entries = []
+    names = sorted(one.name for one in entries if one.is_file and fnmatchcase(one.name, pattern))
+    if not names:
+        raise StorageError(f"No file is named {uri}.")
+    return [f"{folder}/{name}" for name in names]
+
+
+@contextmanager
+def opened(buckets: LocalBuckets, uri: str) -> Iterator[BinaryIO]:
+    """A file of a bucket. Raises StorageError where it cannot be read."""
+    folder, _, name = uri.rpartition("/")
+    root: Root = buckets.root(folder)
+    try:
+        with root.open(name) as file:
+            yield file
+    except OSError as error:
+        raise StorageError(f"{uri} cannot be read: {error.strerror}.") from error
+
+
 class InstanceFiles:
     """The files of an input. `unread` says why some cannot be read, once the others have been."""
 
@@ -54,40 +81,16 @@ class InstanceFiles:
         read = {"jsonl": _json_lines, "csv": _csv_rows, "file-list": self._listed_files}
         for uri in self._source.gcs_source.uris:
             with self._noting():
-                for found in self._matching(uri):
-                    with self._noting(), self._opened(found) as file:
+                for found in matching(self._buckets, uri):
+                    with self._noting(), opened(self._buckets, found) as file:
                         yield from read[self._source.instances_format](file, found)
-
-    def _matching(self, uri: str) -> list[str]:
-        """The files that a URI names; `*` in its last part stands for more of them."""
-        folder, _, pattern = uri.rpartition("/")
-        if "*" not in pattern:
-            return [uri]
-        try:
-            entries = self._buckets.root(folder).entries()
-        except OSError:
-            entries = []
-        names = sorted(one.name for one in entries if one.is_file and fnmatchcase(one.name, pattern))
-        if not names:
-            raise StorageError(f"No file is named {uri}.")
-        return [f"{folder}/{name}" for name in names]
-
-    @contextmanager
-    def _opened(self, uri: str) -> Iterator[BinaryIO]:
-        folder, _, name = uri.rpartition("/")
-        root: Root = self._buckets.root(folder)
-        try:
-            with root.open(name) as file:
-                yield file
-        except OSError as error:
-            raise StorageError(f"{uri} cannot be read: {error.strerror}.") from error
 
     def _listed_files(self, file: BinaryIO, origin: str) -> Iterator[Any]:
         for line in _lines(file, origin):
             uri = line.decode("utf-8", "replace").strip()
             if not uri.startswith("gs://"):
                 raise ConfigError(f"{origin}: {uri[:300]!r} is no gs:// URI of a file.")
-            with self._noting(), self._opened(uri) as listed:
+            with self._noting(), opened(self._buckets, uri) as listed:
                 content = listed.read(LONGEST_LINE + 1)
                 if len(content) > LONGEST_LINE:
                     raise ConfigError(f"{uri} has more than {LONGEST_LINE} bytes.")
@@ -155,6 +158,8 @@ def _csv_rows(file: BinaryIO, origin: str) -> Iterator[_Row]:
         if len(set(names)) < len(names):
             raise ConfigError(f"{origin}: two columns have the same name.")
         for row in rows:
-            yield _Row(zip(names, map(number_of, row), strict=False))
+            if len(row) != len(names):
+                raise ConfigError(f"{origin}: row {rows.line_num} has {len(row)} values, and the first {len(names)}.")
+            yield _Row(zip(names, map(number_of, row), strict=True))
     except csv.Error as error:
         raise ConfigError(f"{origin} is no CSV: {error}.") from error

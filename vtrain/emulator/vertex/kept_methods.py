@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from vtrain.emulator.vertex.datasets import Datasets
 from vtrain.emulator.vertex.ml_metadata import MlMetadata, Nodes
 from vtrain.emulator.vertex.stored_resources import StoredResources
 from vtrain.emulator.vertex.tensorboards import Tensorboards
@@ -77,7 +78,7 @@ def _board(service: TrainingService) -> StoredResources[Any]:
     return service.tensorboards.boards
 
 
-def _datasets(service: TrainingService) -> StoredResources[Any]:
+def _datasets(service: TrainingService) -> Datasets:
     return service.datasets
 
 
@@ -168,10 +169,19 @@ DATASET_METHODS = (
         "ImportData",
         "POST",
         "*:import",
-        of_part(_datasets, StoredResources.import_data),
+        of_part(_datasets, Datasets.import_data),
         OPERATION,
         WHOLE,
         ("importConfigs",),
+    ),
+    Method(
+        "ExportData",
+        "POST",
+        "*:export",
+        of_part(_datasets, Datasets.export_data),
+        OPERATION,
+        WHOLE,
+        ("exportConfig",),
     ),
 )
 

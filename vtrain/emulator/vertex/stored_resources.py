@@ -14,11 +14,8 @@ from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import ID, REGION, ResourceFiles
 from vtrain.emulator.vertex.resource_listing import list_all
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
-from vtrain.messages.batch_prediction_job import GcsSource
+from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
 from vtrain.messages.codec import camel_case, fields, from_document, to_document
-from vtrain.messages.kept_resources import Dataset
-from vtrain.messages.names import DATASETS, LOCAL_PROJECT
 from vtrain.messages.structs import Resource
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
@@ -139,18 +136,6 @@ class StoredResources(Generic[R]):
         self.files.remove(call.name)
         return self._operations.deleted(call)
 
-    def import_data(self, call: VertexCall) -> Document:
-        """Keep where data lie: they stay there."""
-        configs = call.fields.get("importConfigs")
-        if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
-            raise invalid("import_configs is required, a list of messages.")
-        sources = [config.get("gcsSource", config.get("gcs_source", {})) for config in configs]
-        uris = [uri for source in sources for uri in read_request(GcsSource, source, "gcs_source").uris]
-        with self.files.changing(call.name) as found:
-            self.files.change(found, metadata={"inputConfig": {"gcsSource": {"uri": uris}}})
-        answer = {"@type": call.type_url("ImportDataResponse")}
-        return self._operations.add(call, answer, "ImportDataOperationMetadata")
-
     def _changed(self, call: VertexCall) -> R:
         wanted = self._read(call)
         with self.files.changing(call.name) as found:
@@ -178,22 +163,3 @@ class StoredResources(Generic[R]):
     def _operation(self, call: VertexCall, verb: str, resource: R) -> Document:
         answer = {"@type": call.type_url(self._noun), **self.shown(resource)}
         return self._operations.add(call, answer, f"{verb}{self._noun}OperationMetadata")
-
-
-def data_of(datasets: StoredResources[Dataset], location: str, dataset_id: str) -> str:
-    """The URI of a dataset's files, for a pipeline; an id of none, such as a path, is its own."""
-    name = f"projects/{LOCAL_PROJECT}/locations/{location}/{DATASETS}/{dataset_id}"
-    try:
-        found = datasets.files.find(name)
-    except VertexRefusal:
-        return dataset_id
-    try:
-        uris = found.metadata["inputConfig"]["gcsSource"]["uri"]
-    except (TypeError, KeyError):  # any JSON may stand there
-        uris = []
-    if not isinstance(uris, list) or len(uris) != 1:
-        raise invalid(
-            f"The dataset {dataset_id} does not name one place. A pipeline reads a file, a folder or a "
-            "pattern in Cloud Storage."
-        )
-    return str(uris[0])

@@ -18,6 +18,7 @@ from vtrain.backends.job_storage import GS
 from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
 from vtrain.emulator.vertex.batch_predictions import BatchPredictions
+from vtrain.emulator.vertex.datasets import Datasets
 from vtrain.emulator.vertex.documents import read_body, read_request, with_project
 from vtrain.emulator.vertex.endpoints import Endpoints
 from vtrain.emulator.vertex.ml_metadata import MlMetadata
@@ -26,18 +27,15 @@ from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import LONGEST_WAIT, Operations
 from vtrain.emulator.vertex.resource_files import EVERYWHERE, REGION
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
-from vtrain.emulator.vertex.stored_resources import StoredResources, data_of
 from vtrain.emulator.vertex.tensorboards import Tensorboards
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.codec import to_document
-from vtrain.messages.kept_resources import Dataset
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.messages.names import (
     CUSTOM_JOBS,
-    DATASETS,
     DEFAULT_REGION,
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
@@ -90,7 +88,7 @@ class TrainingService:
         self.servers = ModelServers(home, backend, tell)
         self.endpoints = Endpoints(home, self._operations, self.servers, self._model_of)
         self.tensorboards = Tensorboards(home, self._operations)
-        self.datasets = StoredResources[Dataset](home, DATASETS, Dataset, self._operations)
+        self.datasets = Datasets(home, self._operations)
         self.metadata = MlMetadata(home, self._operations)
         self.batch_predictions = BatchPredictions(home, self._operations, self.servers, self._model_of)
 
@@ -112,7 +110,7 @@ class TrainingService:
 
     def _with_data(self, job: TrainingPipeline, config: InputDataConfig, location: str) -> TrainingPipeline:
         """The pipeline with the place of its dataset's files for the dataset's id."""
-        place = data_of(self.datasets, location, config.dataset_id)
+        place = self.datasets.place_of(location, config.dataset_id)
         changed = msgspec.structs.replace(config, dataset_id=place)
         return msgspec.structs.replace(job, input_data_config=changed)
 
