@@ -312,6 +312,13 @@ def test_numbers_and_texts_of_csv(run: Run, home: Path) -> None:
     assert job["completionStats"] == {"successfulCount": "1", "failedCount": "1"}
 
 
+@pytest.mark.parametrize("row", ["1", "1,2,3"])
+def test_a_row_of_csv_with_other_columns_than_the_first(run: Run, row: str) -> None:
+    job = run(f"a,b\n{row}\n".encode(), "csv")
+    assert job["state"] == "JOB_STATE_FAILED"
+    assert job["error"]["message"].endswith(f"row 2 has {row.count(',') + 1} values, and the first 2.")
+
+
 def test_a_bucket_alone_takes_the_output(run: Run, bucket: Path) -> None:
     output = {"predictionsFormat": "jsonl", "gcsDestination": {"outputUriPrefix": f"gs://{bucket.name}"}}
     job = run(b"[1, 2]\n", outputConfig=output)

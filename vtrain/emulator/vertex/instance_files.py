@@ -159,7 +159,9 @@ def _csv_rows(file: BinaryIO, origin: str) -> Iterator[_Row]:
             raise ConfigError(f"{origin}: two columns have the same name.")
         for row in rows:
             if len(row) != len(names):
-                raise ConfigError(f"{origin}: row {rows.line_num} has {len(row)} values, and the first {len(names)}.")
+                raise ConfigError(
+                    f"{origin}: row {rows.line_num} has {len(row)} values, and the first {len(names)}."
+                )
             yield _Row(zip(names, map(number_of, row), strict=True))
     except csv.Error as error:
         raise ConfigError(f"{origin} is no CSV: {error}.") from error
