@@ -61,6 +61,17 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     made.stop_all()
 
 
+def test_it_makes_the_buckets_that_a_program_expects(machine: Machine) -> None:
+    script = f'test -d "{machine.home}/buckets/stage"'
+    assert machine.run("exec", "--bucket=stage", "--", "sh", "-c", script).returncode == 0
+    started = machine.run("start", "--detach", "--port=0", "--bucket=stage", "--bucket=data")
+    with urlopen(f"{started.stdout.strip()}/storage/v1/b") as answer:
+        assert [bucket["name"] for bucket in json.load(answer)["items"]] == ["data", "stage"]
+    (machine.home / "buckets" / "taken").write_text("")
+    ended = machine.run("exec", "--bucket=taken", "--", "true")
+    assert ended.returncode == 1 and "Cannot make" in ended.stderr and "File exists" in ended.stderr
+
+
 def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     started = machine.run("start", "--detach", "--port=0", "--backend=process")
     assert started.returncode == 0, started.stderr
@@ -147,6 +158,7 @@ def test_what_is_not_there(machine: Machine) -> None:
         (("start", "--host=0.0.0.0", "--no-require-token"), "Leave out --no-require-token"),
         (("start", "--max-active-jobs=-1"), "-1 is negative"),
         (("exec", "--max-active-jobs=many", "--", "true"), "expected a whole number, found 'many'"),
+        (("exec", "--bucket=gs://b", "--", "true"), "'gs://b' is not the name of a bucket"),
         (("start", "--project=a/b"), "is not the id of a project"),
         (("exec",), "exec needs a command"),
         (("exec", "--", ""), "exec needs a command"),

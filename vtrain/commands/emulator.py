@@ -27,7 +27,7 @@ from vtrain.emulator.running import (
     variable_names,
 )
 from vtrain.emulator.running import stop as stop_running
-from vtrain.errors import CommandError, ConfigError, UnavailableError, UsageError
+from vtrain.errors import CommandError, ConfigError, StorageError, UnavailableError, UsageError
 from vtrain.extras import install_command
 from vtrain.flags.emulator_options import (
     ClientFlags,
@@ -43,6 +43,7 @@ from vtrain.retry import wait_until
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.runtime.home import Home
 from vtrain.settings import home_folder
+from vtrain.staging import is_bucket_name
 
 PROJECT = "emulator"
 """The project of clients that name none."""
@@ -58,6 +59,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
     backend = _checked_backend(jobs.backend)
     project = _checked_project(common.project)
     most_jobs = _quota(jobs)
+    _make_buckets(jobs.bucket)
     if where.grpc:
         _check_grpc()
     if not is_loopback(clients.host) and not clients.require_token:
@@ -144,6 +146,7 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
     console = open_console(common)
     backend = _checked_backend(jobs.backend)
     project = _checked_project(common.project)
+    _make_buckets(jobs.bucket)
     with needed_modules():
         from vtrain.emulator.server import EmulatorOrder, serving
         from vtrain.emulator.storage.guard import Admission, new_token
@@ -180,6 +183,20 @@ def _quota(jobs: EmulatedBackendFlag) -> int:
     if number < 0:
         raise UsageError(f"--max-active-jobs: {number} is negative.", hint="Take 0 for no quota.")
     return number
+
+
+def _make_buckets(names: list[str]) -> None:
+    """Make what is missing of some buckets. Raises UsageError for a bad name, and StorageError."""
+    for name in names:
+        if not is_bucket_name(name):
+            raise UsageError(f"--bucket: {name!r} is not the name of a bucket.", hint="Leave out gs://.")
+    if names:
+        make_folder(home_folder())
+    for name in names:
+        try:
+            (Home(home_folder()).buckets / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"Cannot make {error.filename}: {error.strerror}.") from error
 
 
 def _checked_project(given: str | None) -> str:

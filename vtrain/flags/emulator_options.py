@@ -57,9 +57,9 @@ class EnvFlags(FlagGroup, frozen=True):
 
 
 class EmulatedBackendFlag(FlagGroup, frozen=True):
-    """The backend that emulated jobs run in."""
+    """The backend that emulated jobs run in, and the buckets that clients find."""
 
-    heading: ClassVar[str] = "Jobs"
+    heading: ClassVar[str] = "Jobs and buckets"
 
     backend: str = flag(
         "NAME", "Backend that runs the jobs: local, process or docker.", default="local", offer=backends
@@ -68,4 +68,7 @@ class EmulatedBackendFlag(FlagGroup, frozen=True):
         "N",
         "Quota of jobs that have not ended, in each region; more are refused with 429. 0: no quota.",
         default="0",
+    )
+    bucket: list[str] = items(
+        "NAME", "Bucket that a program expects: it is made if it is missing. Repeatable."
     )

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from vtrain.messages.yaml_reader import YamlEntry
 
 FLAG = "--flags-file"
-ONE_EACH = frozenset({"--env", "--set", "--mount", "--add-host", "--allowed-host", "--cap-add", "--ulimit"})
+ONE_EACH = frozenset(
+    {"--env", "--set", "--mount", "--add-host", "--allowed-host", "--bucket", "--cap-add", "--ulimit"}
+)
 """Flags that hold one item each and are repeated for more; a list of others is one value."""
 
 

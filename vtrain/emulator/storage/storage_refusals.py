@@ -34,7 +34,7 @@ def invalid(message: str) -> StorageRefusal:
 
 def no_bucket(bucket: str) -> StorageRefusal:
     """The error for a bucket that does not exist."""
-    message = f"There is no bucket {bucket!r}. Create it, or make a folder buckets/{bucket} in vtrain's home."
+    message = f"There is no bucket {bucket!r}. Create it, or start the emulator with --bucket={bucket}."
     return StorageRefusal(404, "notFound", message)
 
 
