@@ -46,7 +46,7 @@ HELP = "Run Vertex AI training jobs on this machine, in containers, or on Vertex
 EXAMPLES = (
     ("Run a script on this machine", "vtrain run train.py -- --epochs=3"),
     ("Run a job on Vertex AI, and print its log", "vtrain submit train.py --backend=vertex --stream-logs"),
-    ("Print the log of the newest job on this machine", "vtrain logs @last"),
+    ("Print the log of the newest job on this machine", "vtrain logs"),
 )
 NOTES = (
     "A 'gcloud ai …' line works with 'vtrain' in place of 'gcloud ai'.",
