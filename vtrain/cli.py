@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from vtrain.errors import (
     VtrainError,
 )
 from vtrain.flags.command import CommandInfo, Invocation, build_command, common_flags, take_text
+from vtrain.flags.synonyms import COMMANDS as SYNONYMS
+from vtrain.flags.synonyms import meant
 from vtrain.messages.nearest import did_you_mean
 from vtrain.output.writing import print_text, set_haste
 from vtrain.settings import check_current_folder
@@ -43,7 +46,7 @@ HELP = "Run Vertex AI training jobs on this machine, in containers, or on Vertex
 EXAMPLES = (
     ("Run a script on this machine", "vtrain run train.py -- --epochs=3"),
     ("Run a job on Vertex AI, and print its log", "vtrain submit train.py --backend=vertex --stream-logs"),
-    ("Print the log of the newest job on this machine", "vtrain logs @last"),
+    ("Print the log of the newest job on this machine", "vtrain logs"),
 )
 NOTES = (
     "A 'gcloud ai …' line works with 'vtrain' in place of 'gcloud ai'.",
@@ -96,8 +99,14 @@ class Group(TyperGroup):
 
     def hint(self, ctx: Any, name: str) -> str:
         """Say what to type instead of a word that is no command."""
+        if target := meant(name, SYNONYMS, partial(self.has, ctx)):
+            return f"Did you mean {ctx.command_path} {target}?"
         elsewhere = f"See '{ctx.command_path} --help'."
         return did_you_mean(name, self.list_commands(ctx), otherwise=elsewhere)
+
+    def has(self, ctx: Any, line: str) -> bool:
+        """Whether the first words of a line are a command."""
+        return line.split()[0] in self.list_commands(ctx)
 
 
 def command_alone(name: str) -> CommandInfo:
@@ -116,10 +125,15 @@ class RootGroup(Group):
 
     def hint(self, ctx: Any, name: str) -> str:
         """Say what to type instead of a word that is no command, or one of a group."""
-        group = "custom-jobs"
-        if any(info.name == name for info in GROUPS[group].commands()):
-            return f"Did you mean vtrain {group} {name}?"
-        return super().hint(ctx, name)
+        group = f"custom-jobs {name}"
+        is_grouped = name not in SYNONYMS and self.has(ctx, group)
+        return f"Did you mean vtrain {group}?" if is_grouped else super().hint(ctx, name)
+
+    def has(self, ctx: Any, line: str) -> bool:
+        group, *rest = line.split()
+        if group not in GROUPS:
+            return super().has(ctx, line)
+        return any(info.name == rest[0] for info in GROUPS[group].commands())
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         return [*GROUPS, *COMMANDS]

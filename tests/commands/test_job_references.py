@@ -43,7 +43,9 @@ def test_a_job_is_named_by_what_it_alone_has(
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", project)
     ended = vtrain(*DESCRIBE, word)
     assert (ended.code, ended.out) == (0, f"{expected}\n"), ended.err
-    assert ended.err == "Backend: local (the job is on this machine)\n"
+    *note, last = ended.err.splitlines()
+    assert last == "Backend: local (the job is on this machine)"
+    assert bool(note) == (word == "@last") and all("The newest job is mnist (9" in line for line in note)
 
 
 def test_the_backend_of_stored_jobs_is_this_machine(vtrain: Any, jobs: Path) -> None:
@@ -77,14 +79,14 @@ def test_an_ambiguous_name_is_answered_with_the_candidates(
 def test_a_candidate_has_one_line_whatever_its_name(vtrain: Any, vtrain_home: Path) -> None:
     for number in (1, 2):
         add_job(vtrain_home, f"123456789012345678{number}", "two\nlines \x1b[31mred")
-    lines = vtrain("show", "12345").err.splitlines()
+    lines = vtrain("rm", "12345").err.splitlines()
     assert len(lines) == 4 and all(line.endswith("  two\\x0alines \\x1b[31mred") for line in lines[-2:])
 
 
 def test_more_candidates_than_anybody_reads_are_counted_no_further(vtrain: Any, vtrain_home: Path) -> None:
     for number in range(7):
         add_job(vtrain_home, str(10**18 + number), "same")
-    lines = vtrain(*DESCRIBE, "same").err.splitlines()
+    lines = vtrain("rm", "same").err.splitlines()
     assert len(lines) == 8 and lines[-1].strip() == "… and others"
 
 
@@ -131,7 +133,7 @@ def test_a_damaged_row_hides_no_other(vtrain: Any, jobs: Path) -> None:
         connection.execute("UPDATE resources SET document = '{' WHERE name = ?", (local_name(MIDDLE),))
     store.close()
     assert vtrain(*DESCRIBE, "61677").out == f"{local_name(OLDEST)}\n"
-    assert "several jobs" in vtrain(*DESCRIBE, "mnist").err
+    assert "several jobs" in vtrain("rm", "mnist").err
 
 
 class TestWithAProject:
@@ -208,7 +210,36 @@ def test_of_jobs_that_share_a_name_stop_means_the_running_one(vtrain: Any, jobs:
     ended = vtrain("stop", "mnist")
     assert (ended.code, ended.out) == (0, ""), ended.err
     assert f"Request to cancel CustomJob [{local_name(running)}] has been sent." in ended.err
-    assert "may mean several jobs" in vtrain("show", "mnist").err
+    assert "may mean several jobs" in vtrain("rm", "mnist").err
+
+
+@pytest.mark.parametrize("words", [("show",), ("logs",), ("cp", "{}:"), ("custom-jobs", "describe")])
+def test_of_jobs_that_share_a_name_reading_commands_mean_the_newest(
+    vtrain: Any, jobs: Path, words: tuple[str, ...]
+) -> None:
+    first, *rest = words
+    ended = vtrain(first, *(each.format("mnist") for each in rest), *(() if "cp" in words else ("mnist",)))
+    note = f"The newest of 2 jobs called mnist is meant ({NEWEST}, SUCCEEDED, "
+    assert ended.err.splitlines()[0].startswith(note), ended.err
+    assert "several jobs" not in ended.err
+    quiet = vtrain("show", "mnist", "--quiet", "--format=value(name)")
+    assert (quiet.out, quiet.err) == (f"{local_name(NEWEST, 'europe-west4')}\n", "")
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "wait", "rerun"])
+def test_without_a_name_the_newest_job_is_meant(vtrain: Any, jobs: Path, command: str) -> None:
+    ended = vtrain(command)
+    assert f"The newest job is mnist ({NEWEST}, SUCCEEDED, " in ended.err
+    assert ended.err.count("newest") == 1
+
+
+@pytest.mark.parametrize("words", [("stop",), ("rm",), ("exec",), ("shell",), ("custom-jobs", "describe")])
+def test_a_command_that_changes_something_and_one_of_gclouds_need_a_name(
+    vtrain: Any, jobs: Path, words: tuple[str, ...]
+) -> None:
+    assert vtrain(*words).code == 2
+    assert vtrain(*words, "").code in (1, 2)
+    assert len(Store.open(jobs).backends(("customJobs",))) == 3
 
 
 def test_of_several_running_jobs_stop_means_none(vtrain: Any, jobs: Path) -> None:

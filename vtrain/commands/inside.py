@@ -44,13 +44,13 @@ def execute(
         raise UsageError(
             "exec needs a command.", hint=f"Put it after --: vtrain exec {job.text} -- nvidia-smi"
         )
-    session, name = open_named(common, place, job.text, about_running=True)
+    session, name = open_named(common, place, job.text, about_running=True, only_one=True)
     _run(find_replica(session, name, task.task_name), remainder)
 
 
 def shell(job: JobNameFlag, task: TaskFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Open a shell in a replica, and end with its exit code."""
-    session, name = open_named(common, place, job.text, about_running=True)
+    session, name = open_named(common, place, job.text, about_running=True, only_one=True)
     replica = find_replica(session, name, task.task_name)
     if _has_terminal():
         session.console.progress(f"A shell in {replica.name}. It ends with `exit`; the job goes on.")

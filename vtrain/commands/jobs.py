@@ -160,7 +160,7 @@ def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Res
 
 def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """Ask a job to end; the answer for one of this machine that has ended already is its state."""
-    session, name = open_named(common, place, job.text, kind, about_running=True)
+    session, name = open_named(common, place, job.text, kind, about_running=True, only_one=True)
     state = session.jobs.get(name).state if session.is_local else ""
     if has_ended(state):
         noun = kind_of(name).noun
@@ -174,7 +174,7 @@ def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
 
 def delete(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """Remove an ended job."""
-    session, name = open_named(common, place, job.text, kind)
+    session, name = open_named(common, place, job.text, kind, only_one=True)
     held = session.jobs.holdings(name) if isinstance(session.jobs, HoldingBackend) else None
     shown = shown_name(name)
     session.jobs.delete(name)

@@ -15,7 +15,7 @@ from vtrain.backends import RepeatableBackend
 from vtrain.command_log import masked_line
 from vtrain.commands.session import open_named, vtrain_argv
 from vtrain.errors import ConfigError, InterruptedByUser, PackagingError, UnavailableError
-from vtrain.flags.options import CommonFlags, JobFlag, PlaceFlags, WatchFlag
+from vtrain.flags.options import CommonFlags, NewestFlag, PlaceFlags, WatchFlag
 from vtrain.messages.names import ANY_JOB
 from vtrain.output.console import Console
 from vtrain.packaging.tree import belonging_files
@@ -31,7 +31,7 @@ Signature = Mapping[str, tuple[int, int]]
 """The time and the size of each file."""
 
 
-def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags) -> None:
+def rerun(job: NewestFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Become the command that made the job, or run it again and again."""
     session, name = open_named(common, place, job.text, ANY_JOB)
     if not isinstance(session.jobs, RepeatableBackend):

@@ -28,8 +28,13 @@ from vtrain.settings import TRAINING_REGIONS, Choice
 class CommandConsole(Console, Reporter):
     """The console of a command, which also shows its target, and asks for a region at a terminal."""
 
+    _told: Choice | None = None
+
     def chose(self, choice: Choice) -> None:
-        """Say which backend a command uses, and why, before anything else."""
+        """Say which backend a command uses, and why, before anything else; once for several jobs."""
+        if choice == self._told:
+            return
+        self._told = choice
         self.progress(dim(f"Backend: {choice.value} ({choice.origin})"))
 
     def ask_region(self) -> str:
@@ -80,9 +85,11 @@ def open_console(common: CommonFlags) -> CommandConsole:
     )
 
 
-def find_target(common: CommonFlags, place: PlaceFlags, **about: Any) -> Target:
+def find_target(
+    common: CommonFlags, place: PlaceFlags, *, console: CommandConsole | None = None, **about: Any
+) -> Target:
     """The target of a command line; `about` are the arguments of `choose_target`."""
-    return choose_target(open_console(common), wish_of(common, place), **about)
+    return choose_target(console or open_console(common), wish_of(common, place), **about)
 
 
 def wish_of(common: CommonFlags, place: PlaceFlags) -> Wish:
@@ -103,13 +110,24 @@ def open_named(
     kind: ResourceKind = CUSTOM_JOB,
     *,
     about_running: bool = False,
+    only_one: bool = False,
+    console: CommandConsole | None = None,
 ) -> tuple[Session, str]:
     """The session of a command about one resource, and the full name of that resource.
 
-    A job of this machine is also named by the first digits of its id, its display name or `@last`. Raises
-    ConfigError for a text that is no name or means several jobs, NotFoundError for a name that no job has.
+    A job of this machine is also named by the first digits of its id, its display name or `@last`. Of
+    several jobs the newest is meant, or with `only_one` none. Raises ConfigError for a text that is no name
+    or means several jobs, NotFoundError for a name that no job has.
     """
-    target = find_target(common, place, name=text, kind=kind, about_running=about_running)
+    target = find_target(
+        common,
+        place,
+        console=console,
+        name=text,
+        kind=kind,
+        about_running=about_running,
+        newest=not only_one,
+    )
     session = target.open()
     return session, session.full_name(target.name, kind)
 

@@ -11,8 +11,12 @@ from vtrain.flags.options import (
     CommonFlags,
     FollowFlag,
     JobFlag,
+    JobsFlag,
+    LineFlags,
     ListFlags,
     MetricFlags,
+    NameFlag,
+    NewestFlag,
     PlaceFlags,
     StreamFlags,
     WatchFlag,
@@ -22,7 +26,9 @@ from vtrain.messages.names import ANY_JOB
 _BY_NAME = {info.name: info for info in CUSTOM_JOBS}
 
 
-def _about_a_job(name: str, same: str, *examples: tuple[str, str]) -> CommandInfo:
+def _about_a_job(
+    name: str, same: str, *examples: tuple[str, str], job: type[NameFlag] = NewestFlag
+) -> CommandInfo:
     """A command of custom jobs about one job, by another name; it takes tuning jobs too."""
     info = _BY_NAME[same]
     return CommandInfo(
@@ -30,7 +36,7 @@ def _about_a_job(name: str, same: str, *examples: tuple[str, str]) -> CommandInf
         handler=info.handler,
         details=f"The same as custom-jobs {same} and hp-tuning-jobs {same}.",
         examples=examples,
-        flags=(JobFlag, *info.flags[1:]),
+        flags=(job, *info.flags[1:]),
         fixed={"kind": ANY_JOB},
     )
 
@@ -90,18 +96,25 @@ COMMANDS = (
     ),
     CommandInfo(
         name="logs",
-        handler="vtrain.commands.watching:logs",
-        details="With -f it is the same as custom-jobs stream-logs: the job's state decides the exit code.",
+        handler="vtrain.commands.logs:logs",
+        details="Without a name it is that of the newest job. With -f it is the same as custom-jobs "
+        "stream-logs: the job's state decides the exit code. Of several jobs the lines begin with the job, "
+        "and the first one that did not succeed decides.",
         examples=(
-            ("Print what the newest job has logged so far", "vtrain logs @last"),
-            ("Follow a job to its end", "vtrain logs mnist -f"),
+            ("Print the last 20 lines of the newest job", "vtrain logs --tail=20"),
+            ("Follow two jobs to their ends", "vtrain logs mnist digits -f"),
+            (
+                "Print what was logged about the loss in the last five minutes",
+                "vtrain logs --since=5m --grep=loss",
+            ),
         ),
-        flags=(JobFlag, FollowFlag, StreamFlags, PlaceFlags, CommonFlags),
+        flags=(JobsFlag, FollowFlag, LineFlags, StreamFlags, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
-    _about_a_job("stop", "cancel", ("Stop the newest job", "vtrain stop @last")),
-    _about_a_job("show", "describe", ("Print the newest job", "vtrain show @last")),
-    _about_a_job("rm", "delete", ("Remove a job", "vtrain rm mnist")),
+    _about_a_job("show", "describe", ("Print the newest job", "vtrain show")),
+    _about_a_job("wait", "wait", ("Wait for the newest job", "vtrain wait")),
+    _about_a_job("stop", "cancel", ("Stop the newest job", "vtrain stop @last"), job=JobFlag),
+    _about_a_job("rm", "delete", ("Remove a job", "vtrain rm mnist"), job=JobFlag),
     CommandInfo(
         name="rerun",
         handler="vtrain.commands.rerun:rerun",
@@ -109,9 +122,9 @@ COMMANDS = (
         "With --watch, a saved file of the trainer stops the job and runs the line again; a line that "
         "creates a job stays with it.",
         examples=(
-            ("Run the newest job again", "vtrain rerun @last"),
-            ("Run it again after every save", "vtrain rerun @last --watch"),
+            ("Run the newest job again", "vtrain rerun"),
+            ("Run it again after every save", "vtrain rerun --watch"),
         ),
-        flags=(JobFlag, WatchFlag, PlaceFlags, CommonFlags),
+        flags=(NewestFlag, WatchFlag, PlaceFlags, CommonFlags),
     ),
 )

@@ -74,7 +74,7 @@ def top(top: TopFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Show the replicas once, or again and again on a terminal."""
     interval = duration_seconds(top.interval, "--interval")
     if top.job:
-        session, name = open_named(common, place, top.job)
+        session, name = open_named(common, place, top.job, about_running=True)
         if not (hosted := find_hosted(session, name)).replicas:
             raise not_running(hosted)
     else:

@@ -1,4 +1,4 @@
-"""`wait`, `stream-logs` and `logs`: following a job until it ends, and what Ctrl-C does meanwhile."""
+"""`wait` and `stream-logs`: following a job until it ends, and what Ctrl-C does meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import HostBackend, JobBackend
-from vtrain.backends.pager import log_pages
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.session import Session, open_named, resource_document
 from vtrain.core.following import SILENCE, Follow, follow
@@ -30,7 +29,6 @@ from vtrain.errors import (
 from vtrain.flags.grammar import count_or_unlimited, duration_seconds
 from vtrain.flags.options import (
     CommonFlags,
-    FollowFlag,
     InterruptFlag,
     NameFlag,
     PlaceFlags,
@@ -319,7 +317,7 @@ def wait(
     stay_to_the_end(session, name, Wait(timeout=timeout, on_interrupt=on_interrupt))
 
 
-def _interval(text: str) -> int | None:
+def interval(text: str) -> int | None:
     """The longest pause between two looks, in seconds; None leaves it to the backend.
 
     Raises UsageError for anything but a number, ConfigError for one without an end.
@@ -334,30 +332,30 @@ def stream_logs(
 ) -> None:
     """Print a job's log, to its end."""
     session, name = open_named(common, place, job.text, kind, about_running=True)
-    sink = _log_sink(session, stream)
-    interval = _interval(stream.polling_interval)
-    _warn_of_task(session, name, stream.task_name)
+    sink = log_sink(session, stream)
+    slowest = interval(stream.polling_interval)
+    warn_of_task(session, name, stream.task_name)
     order = Stay(
         console=session.console,
         backend=session.jobs,
         name=name,
         sink=sink,
         query=LogQuery(name=name, task_name=stream.task_name),
-        slowest_poll=interval,
+        slowest_poll=slowest,
     )
     ended = stay(order)
     conclude(session, ended)
     raise_verdict(ended)
 
 
-def _log_sink(session: Session, stream: StreamFlags) -> LogSink:
+def log_sink(session: Session, stream: StreamFlags) -> LogSink:
     """The sink that prints a log on stdout, as text or in `--format`."""
     if session.console.format is not None:
         return RecordSink(session.console, multiline=stream.allow_multiline_logs)
     return text_sink(session, stderr=False, multiline=stream.allow_multiline_logs)
 
 
-def _warn_of_task(session: Session, name: str, task: str) -> None:
+def warn_of_task(session: Session, name: str, task: str) -> None:
     """Warn of a `--task-name` that a job of this machine does not have: its log would be silent."""
     job = session.jobs.get(name) if task and session.is_local else None
     if isinstance(job, CustomJob):  # other kinds have the tasks of jobs of their own
@@ -365,33 +363,3 @@ def _warn_of_task(session: Session, name: str, task: str) -> None:
         if task not in (*names, SERVICE):
             more = f" to {names[-1]}" if len(names) > 1 else ""
             session.console.warn(f"The job has no task {task}. It has {names[0]}{more}, and {SERVICE}.")
-
-
-def logs(
-    job: NameFlag,
-    follow: FollowFlag,
-    stream: StreamFlags,
-    place: PlaceFlags,
-    common: CommonFlags,
-    *,
-    kind: ResourceKind,
-) -> None:
-    """Print a job's log as far as it goes, or follow it to its end."""
-    if follow.follow:
-        stream_logs(job, stream, place, common, kind=kind)
-        return
-    _interval(stream.polling_interval)
-    session, name = open_named(common, place, job.text, kind)
-    sink = _log_sink(session, stream)
-    _warn_of_task(session, name, stream.task_name)
-    query = LogQuery(name=name, task_name=stream.task_name)
-    troubles: list[str] = []
-    try:
-        for page in log_pages(session.jobs.logs, query):
-            sink.show(page.entries)
-            if page.trouble and page.trouble not in troubles:
-                troubles.append(page.trouble)
-    finally:
-        sink.close()
-    for trouble in troubles:
-        session.console.warn(trouble)

@@ -58,7 +58,7 @@ _SHORT_VERBS = {
     "delete": "rm {}",
 }
 _SHORT_COMMANDS = frozenset(
-    "run debug submit ps logs stop show rm rerun exec shell cp top tensorboard dashboard".split()
+    "run debug submit ps logs wait stop show rm rerun exec shell cp top tensorboard dashboard".split()
 )
 _MADE_OF_JOBS = {
     HYPERPARAMETER_TUNING_JOBS: (
@@ -104,11 +104,13 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             return self.parent
         return self.jobs[0].name
 
-    def meant_on(self, backend: Backend, kind: ResourceKind, columns: Columns) -> str:
+    def meant_on(
+        self, backend: Backend, kind: ResourceKind, columns: Columns, *, newest: bool = False
+    ) -> str:
         """The full name that the word means to a backend; the word itself, where the backend has to know.
 
-        Raises ConfigError for a word that means several jobs, or none to this backend; NotFoundError for one
-        that can only be a display name and is none.
+        Raises ConfigError for a word that means several jobs, unless the `newest` is meant, or none to this
+        backend; NotFoundError for one that can only be a display name and is none.
         """
         is_word = not self.text.isdecimal() and "/" not in self.text
         if not isinstance(backend, RuntimeBackend):
@@ -128,9 +130,21 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             others = {*self.others, LAST} - {self.text}
             hint = did_you_mean(self.text, others, otherwise=listed)
             raise NotFoundError(self._nothing(), hint=hint)
-        if len(self.jobs) > 1:
+        if len(self.jobs) > 1 and not newest:
             raise ConfigError(f"{self.text!r} may mean several jobs.", hint=self._candidates(columns))
         return self.jobs[0].name
+
+    @property
+    def note(self) -> str:
+        """A sentence about the newest job where the word names no other one; empty where it does."""
+        if not self.jobs or (len(self.jobs) == 1 and self.text != LAST):
+            return ""
+        job = self.jobs[0]
+        called = shown_name(job.name) if sys.stderr.isatty() else job_id(job.name)
+        about = ", ".join(filter(None, (called, short(job.state), ago(job.create_time))))
+        if self.text == LAST:
+            return f"The newest job is {' '.join(job.display_name.split())} ({about})."
+        return f"The newest of {len(self.jobs)} jobs called {self.text} is meant ({about})."
 
     def _nothing(self) -> str:
         if self.text == LAST:

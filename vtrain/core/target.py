@@ -199,13 +199,14 @@ def choose_target(
     local_only: LocalCommand | None = None,
     region: str = "",
     about_running: bool = False,
+    newest: bool = False,
 ) -> Target[R]:
     """The target of what is said about the resource `name` of a kind, or about none in particular.
 
     `local_only` is the command, if it is one that runs on this machine alone. `region` is the project's, on a
     service, where the wish names none. With `about_running` a name that several jobs share means the one that
-    has not ended. Raises ConfigError for a name that means several jobs or is malformed, NotFoundError for
-    one that no job has.
+    has not ended, with `newest` the newest of those that are left. Raises ConfigError for a name that means
+    several jobs or is malformed, NotFoundError for one that no job has.
     """
     found = find_project(wish.project)
     project = None if local_only else project_in_region(wish.region) or found
@@ -223,7 +224,9 @@ def choose_target(
         choice = choose_backend(flag=wish.backend, name=name or "", project=project)
     backend = find_backend(choice.value)
     if reference is not None:
-        name = reference.meant_on(backend, kind, console.columns)
+        name = reference.meant_on(backend, kind, console.columns, newest=newest)
+        if newest and isinstance(backend, RuntimeBackend) and reference.note:
+            console.progress(reference.note)
         full_name(name, kind, project=LOCAL_PROJECT, location=DEFAULT_REGION)
     if not is_choice(choice.value):  # else `Target.open` tells it, once the job's images decide
         console.chose(choice)

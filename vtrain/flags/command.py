@@ -96,17 +96,22 @@ class FlagCommand(TyperCommand):
             super().parse_args(ctx, _without_opposites(args, self.params))
         except TyperException as error:
             option = getattr(error, "option_name", "")
-            if not option.startswith("-") or not self.info.takes_remainder:
+            if not option.startswith("-"):
                 raise
-            words = _with_values(option, args, {opt for p in self.params for opt in p.opts})
+            known = {opt for p in self.params for opt in p.opts}
+            hint = f"See '{ctx.command_path} --help'."
+            if self.info.takes_remainder:
+                hint = self._place_of(_with_values(option, args, known), ctx)
             if not hasattr(error, "possibilities"):
-                raise UsageError(error.format_message(), hint=self._place_of(words, ctx)) from None
-            # Of the names that the parser offers, most share two letters with the trainer's own flag.
+                raise UsageError(error.format_message(), hint=hint) from None
+            # Of the names that the parser offers, most share two letters with what was meant.
+            from vtrain.flags.synonyms import FLAGS, meant
             from vtrain.messages.nearest import nearest
 
-            near = nearest(option, error.possibilities or (), cutoff=_NEAR)
+            near = meant(option, FLAGS, lambda target: target.partition("=")[0] in known)
+            near = near or nearest(option, error.possibilities or (), cutoff=_NEAR)
             message = f"No such option: {option}" + (f" (did you mean {near}?)" if near else "")
-            raise UsageError(message, hint=self._place_of(words, ctx)) from None
+            raise UsageError(message, hint=hint) from None
         if ctx.args and not ctx.resilient_parsing:
             raise self._extra_words(ctx)
         return []

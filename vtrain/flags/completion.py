@@ -104,7 +104,8 @@ def modules(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
     """The replicas of the job that the command line names."""
-    words = [ctx.params[name] for name in ("custom_job", "hptuning_job", "job") if ctx.params.get(name)]
+    given = [ctx.params[name] for name in ("custom_job", "hptuning_job", "job") if ctx.params.get(name)]
+    words = [*given, *(ctx.params.get("jobs") or ())]
     found: list[str] = ctx.obj.job_names().replicas_of(words[0], ctx.params) if words else []
     return beginning(found, incomplete)
 

@@ -137,6 +137,28 @@ class JobFlag(NameFlag, frozen=True):
     )
 
 
+class NewestFlag(NameFlag, frozen=True):
+    """The name of a job, for the short commands that may go without."""
+
+    job: str = argument(
+        "[JOB]",
+        "Id or full name. On this machine also the id's first digits, the display name, or @last (default).",
+        default="@last",
+        offer=any_jobs,
+    )
+
+
+class JobsFlag(FlagGroup, frozen=True):
+    """The names of any number of jobs, for the short commands."""
+
+    jobs: list[str] = argument(
+        "[JOB]…",
+        "Ids or full names. On this machine also the id's first digits, the display name, or @last.",
+        default=[],
+        offer=any_jobs,
+    )
+
+
 class FollowFlag(FlagGroup, frozen=True):
     """The switch that follows a log until the job ends."""
 
@@ -298,6 +320,16 @@ class StreamFlags(FlagGroup, frozen=True):
     )
     polling_interval: str = text("SECONDS", "Longest pause between two requests.")
     allow_multiline_logs: bool = switch("Keep newlines inside of messages.", has_opposite=True)
+
+
+class LineFlags(FlagGroup, frozen=True):
+    """The lines of a log that are wanted."""
+
+    heading: ClassVar[str] = "Log"
+
+    tail: str = text("N", "Print only the last N lines, and with -f what follows.")
+    since: str = text("DURATION", "Print only lines of this time, such as 5m, up to now.")
+    grep: str = text("TEXT", "Print only lines that have this text.")
 
 
 class TaskFlag(FlagGroup, frozen=True):

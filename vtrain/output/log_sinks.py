@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -53,14 +54,90 @@ class LogSink(Protocol):
     One that `follows_open_lines` wants their beginnings too, and has the last of them in `frame`.
     """
 
-    follows_open_lines: bool
-    frame: str
+    @property
+    def follows_open_lines(self) -> bool: ...
+
+    @property
+    def frame(self) -> str: ...
 
     def show(self, entries: Sequence[LogEntry]) -> None:
         """Show these entries, in order."""
 
+    def counts(self, entry: LogEntry) -> bool:
+        """Whether anything of an entry is shown."""
+
     def close(self) -> None:
         """End the output; no more entries follow."""
+
+
+class ChosenLines:
+    """The lines with a word, or the last ones, on their way to another sink.
+
+    Of the last ones it holds the entries, each of at most `MAX_ENTRY_BYTES`. A longer line is several pieces,
+    which are looked at one by one.
+    """
+
+    def __init__(self, sink: LogSink, *, word: bytes, last: int | None) -> None:
+        """An empty word is in every line; with None as the `last`, all lines are shown at once."""
+        self._sink = sink
+        self._word = word
+        self._last = last
+        self._held: deque[LogEntry] = deque()
+        self._lines = 0
+
+    @property
+    def follows_open_lines(self) -> bool:
+        """A line whose word may yet come is not shown before its end."""
+        return self._sink.follows_open_lines and not self._word
+
+    @property
+    def frame(self) -> str:
+        """The open line of the other sink."""
+        return self._sink.frame
+
+    def show(self, entries: Sequence[LogEntry]) -> None:
+        """Pass on or hold what is wanted of these entries."""
+        chosen = [*filter(None, map(self._with_word, entries))]
+        if self._last is None:
+            self._sink.show(chosen)
+            return
+        for entry in filter(self._sink.counts, chosen):
+            self._held.append(entry)
+            self._lines += _lines_of(entry)
+            while self._held and self._lines - _lines_of(self._held[0]) >= self._last:
+                self._lines -= _lines_of(self._held.popleft())
+
+    def show_last(self) -> None:
+        """Pass on the last lines, and from now on all."""
+        if self._last is not None and self._held:
+            spare = self._lines - self._last
+            if spare > 0:
+                rest = self._held[0].payload.split(b"\n", spare)[spare]
+                self._held[0] = msgspec.structs.replace(self._held[0], payload=rest)
+            self._sink.show(self._held)
+        self._held.clear()
+        self._last = None
+
+    def counts(self, entry: LogEntry) -> bool:
+        return self._sink.counts(entry)
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def _with_word(self, entry: LogEntry) -> LogEntry | None:
+        """The lines of an entry that have the word; None for none."""
+        if not self._word:
+            return entry
+        if self._word not in entry.payload:
+            return None
+        kept = entry.payload
+        if entry.json_payload is None:
+            kept = b"\n".join(line for line in kept.split(b"\n") if self._word in line)
+        return msgspec.structs.replace(entry, payload=kept, partial=False)
+
+
+def _lines_of(entry: LogEntry) -> int:
+    return entry.payload.count(b"\n") + 1
 
 
 class TextSink:
@@ -85,6 +162,9 @@ class TextSink:
     def show(self, entries: Sequence[LogEntry]) -> None:
         if entries and (self._stderr or self._console.user_output):
             self._console.write(b"".join(map(self._lines, entries)), stderr=self._stderr)
+
+    def counts(self, entry: LogEntry) -> bool:  # noqa: ARG002 - of the protocol
+        return True
 
     def close(self) -> None:
         if self._open:
@@ -158,6 +238,9 @@ class RecordSink:
             head + "\n".join("  " + line for line in text.splitlines()).encode("utf-8", "replace")
         )
 
+    def counts(self, entry: LogEntry) -> bool:  # noqa: ARG002 - of the protocol
+        return True
+
     def close(self) -> None:
         if self.waiting:
             self.console.print_list(self.console.flattened(self.waiting), self.format)
@@ -192,6 +275,9 @@ class PassThroughSink:
         if said.startswith(RESTARTING):
             self.console.status(Piece(in_width(f"{self._complaint} {said}".strip()), Role.WARNING))
         self._complaint = ""
+
+    def counts(self, entry: LogEntry) -> bool:  # noqa: ARG002 - of the protocol
+        return True
 
     def close(self) -> None:
         """Add nothing: a last line without newline keeps its form."""

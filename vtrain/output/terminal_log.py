@@ -50,7 +50,7 @@ class TerminalSink:
         self._multiline = multiline
         self._has_colours = has_colours(sys.stderr if stderr else sys.stdout)
         self._open: dict[tuple[str, str], bytes] = {}
-        self._complaints: list[LogEntry] = []
+        self._complaints: dict[str, list[LogEntry]] = {}
         self._prefixes: dict[tuple[int, str, str], bytes] = {}
         self._width = NAME_WIDTH
         self.frame = ""
@@ -65,16 +65,26 @@ class TerminalSink:
         """Write what has no newline, and never will."""
         now = time.time_ns()
         lines = [self._line(now, "INFO", task, text) for (task, _), text in self._open.items() if text]
-        complaints = [self._whole(entry) for entry in self._complaints]
-        self._open, self._complaints, self.frame = {}, [], ""
+        complaints = [self._whole(entry) for held in self._complaints.values() for entry in held]
+        self._open, self._complaints, self.frame = {}, {}, ""
         if lines or complaints:
             self._console.write(b"".join(lines + complaints), stderr=self._stderr)
 
+    def counts(self, entry: LogEntry) -> bool:
+        """Whether it is one of the trainer's, or tells something that not every job's log has."""
+        if not self._is_own(entry) or entry.stream == "stderr":
+            return True
+        return entry.stream != "stdout" and not ALL_JOBS.issuperset(entry.message.split("\n"))
+
+    def _is_own(self, entry: LogEntry) -> bool:
+        """Whether the runtime says it itself, of the job or of one of several."""
+        return self._local and entry.task_name.rpartition("/")[2] == SERVICE
+
     def _shown(self, entry: LogEntry) -> bytes:
-        if entry.task_name != SERVICE or not self._local:
+        if not self._is_own(entry):
             return self._whole(entry)
         if entry.stream == "stderr":
-            self._complaints.append(entry)
+            self._complaints.setdefault(entry.task_name, []).append(entry)
             return b""
         if entry.stream == "stdout":
             for line in entry.message.splitlines():
@@ -86,8 +96,8 @@ class TerminalSink:
         """A line of the runtime's own, and before it the complaints that the end of the job does not show."""
         lines = entry.message.split("\n")
         if JOB_FAILED in lines:
-            self._complaints.clear()
-        before, self._complaints = self._complaints, []
+            self._complaints.pop(entry.task_name, None)
+        before = self._complaints.pop(entry.task_name, [])
         kept = "\n".join(line for line in lines if line not in ALL_JOBS)
         own = self._whole(msgspec.structs.replace(entry, payload=kept.encode())) if kept else b""
         return b"".join(map(self._whole, before)) + own
@@ -135,13 +145,14 @@ class TerminalSink:
         if not self._has_colours:
             return f"{stamp} {name} │ ".encode()
         role = _ROLES.get(severity, Role.ERROR)
-        own = paint(name, Role.DIM).encode() if task == SERVICE else colour_prefix(task, name.encode())
+        own = paint(name, Role.DIM).encode() if task.endswith(SERVICE) else colour_prefix(task, name.encode())
         return f"{paint(stamp, Role.DIM)} ".encode() + own + f" {paint('│', role)} ".encode()
 
 
 def short_task(task: str) -> str:
     """`worker1-0` for `workerpool1-0`."""
-    return on_one_line(task.replace("workerpool", "worker", 1))
+    owner, slash, name = task.rpartition("/")
+    return on_one_line(f"{owner}{slash}{name.replace('workerpool', 'worker', 1)}")
 
 
 def last_frame(line: bytes) -> bytes:
