@@ -54,9 +54,7 @@ def submit(given: SubmitLine, remainder: tuple[str, ...] | None) -> None:
     create(msgspec.structs.replace(given.job, spec=spec, trainer=trainer), remainder)
 
 
-def _in_this_folder(
-    entry: EntryFlags, spec: SpecFlags, trainer: TrainerFlags, command: str
-) -> EntryFlags:
+def _in_this_folder(entry: EntryFlags, spec: SpecFlags, trainer: TrainerFlags, command: str) -> EntryFlags:
     """The entry of a line that names nothing to run, where no job is saved: the one script of this folder.
 
     Raises UsageError where there are several.
