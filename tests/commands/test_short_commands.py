@@ -129,6 +129,31 @@ def test_two_scripts_of_a_folder_are_not_guessed_between(vtrain: Any, folder: Pa
     assert ended.code == 2 and "it has train.py and main.py." in ended.err
 
 
+def test_the_one_script_of_this_folder_runs_where_nothing_is_named(
+    vtrain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "src")
+    for command in (("run",), ("submit", "--backend=process")):
+        alone, named = (vtrain(*command, *entry, *DRY) for entry in ((), ("train.py",)))
+        assert planned(alone) == planned(named)
+        assert planned(alone)["name"] == "train"
+    (folder / "src" / "task.py").touch()
+    ended = vtrain("run")
+    assert ended.code == 2 and "it has train.py and task.py." in ended.err
+    monkeypatch.chdir(folder)
+    ended = vtrain("run")
+    assert ended.code == 2 and "What to run is not given." in ended.err
+
+
+def test_a_saved_job_counts_more_than_the_one_script(
+    vtrain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "src")
+    (folder / "src" / "pyproject.toml").write_text('[tool.vtrain.job]\nscript = "steps.py"\n')
+    ended = vtrain("run", *DRY)
+    assert planned(ended)["name"] == "src"
+
+
 @pytest.mark.parametrize(
     ("command", "word", "hint"),
     [

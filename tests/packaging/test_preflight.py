@@ -447,48 +447,6 @@ def test_names_that_hide_nothing(make_tree, name):
     assert plan(make_tree({"main.py": "", name: ""}), "", script="main.py").warnings == ()
 
 
-INLINE = """#!/usr/bin/env -S uv run
-# /// script
-# requires-python = ">=3.10"
-# dependencies = [
-#   "Six==1.16.0",  # one
-#   "tabulate[widechars]>=0.9",
-# ]
-#
-# [tool.uv.sources]
-# tabulate = { path = "../tabulate" }
-# ///
-# a remark
-print(1)
-"""
-
-
-def test_dependencies_of_inline_metadata_that_no_requirement_names(make_tree):
-    folder = make_tree({"demo.py": INLINE, "requirements.txt": "tabulate\n"})
-    (warning,) = plan(folder, "", script="demo.py").warnings
-    assert warning == "demo.py: its inline metadata is not read; add Six==1.16.0 to requirements"
-    with pytest.raises(PackagingError, match=r"add Six==1\.16\.0 to requirements"):
-        plan(folder, "", script="demo.py", strict=True)
-    assert plan(folder, "", script="demo.py", requirements=("six",)).warnings == ()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "# /// script\n# dependencies = ['six']\nprint(1)\n",
-        "# /// script\n# dependencies = [\n# ///\n",
-        "# /// script\n# dependencies = 'six'\n# ///\n",
-        "# /// script\n# dependencies = [6, '', '?']\n# ///\n",
-        "# /// other\n# dependencies = ['six']\n# ///\n",
-        "# /// script\n#dependencies = ['six']\n# ///\n",
-        "# /// script\n# ///\n",
-        "# /// script\n" * 40_000,
-    ],
-)
-def test_what_is_no_inline_metadata(make_tree, text):
-    assert plan(make_tree({"demo.py": text}), "", script="demo.py").warnings == ()
-
-
 def test_a_variable_in_a_dependency_of_the_project(make_tree):
     dependency = 'dependencies = ["kit @ git+https://${TOKEN}@example.com/kit.git"]'
     folder = make_tree({**TREE, "pyproject.toml": f'[project]\nname = "a"\nversion = "1"\n{dependency}\n'})

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.core.project_job import find_project_job
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.job_options import EntryFlags, RunLine, SubmitLine, TrainerFlags
+from vtrain.flags.job_options import EntryFlags, RunLine, SpecFlags, SubmitLine, TrainerFlags
+from vtrain.flags.request import names_what_runs, parse_pools
 from vtrain.messages.nearest import nearest
 from vtrain.messages.rules import MAX_DISPLAY_NAME
 from vtrain.settings import check_current_folder, named_folder, user_path
@@ -27,7 +29,8 @@ def run(given: RunLine, remainder: tuple[str, ...] | None, *, command: str = "ru
     """`local-run` of the entry, by the name of the `command` that was typed."""
     from vtrain.commands.local_run import local_run  # either of the two is needed, and takes long to import
 
-    trainer = with_entry(given.entry, given.job.trainer, f"vtrain {command}")
+    entry = _in_this_folder(given.entry, given.job.spec, given.job.trainer, f"vtrain {command}")
+    trainer = with_entry(entry, given.job.trainer, f"vtrain {command}")
     local_run(msgspec.structs.replace(given.job, trainer=trainer), remainder, command=command)
 
 
@@ -42,12 +45,29 @@ def submit(given: SubmitLine, remainder: tuple[str, ...] | None) -> None:
     """`create` of the entry, by the name of its script or folder."""
     from vtrain.commands.create import create
 
-    entry, spec = given.entry, given.job.spec
+    spec = given.job.spec
+    entry = _in_this_folder(given.entry, spec, given.job.trainer, "vtrain submit")
     trainer = with_entry(entry, given.job.trainer, "vtrain submit")
     if spec.display_name is None and (entry.entry or entry.module):
         name = Path(trainer.script).stem or named_folder(user_path(trainer.local_package_path or ".")).name
         spec = msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
     create(msgspec.structs.replace(given.job, spec=spec, trainer=trainer), remainder)
+
+
+def _in_this_folder(entry: EntryFlags, spec: SpecFlags, trainer: TrainerFlags, command: str) -> EntryFlags:
+    """The entry of a line that names nothing to run, where no job is saved: the one script of this folder.
+
+    Raises UsageError where there are several.
+    """
+    pools = parse_pools(spec.worker_pool_spec)
+    is_named = entry.entry is not None or entry.module or trainer.executor_image_uri
+    is_named = is_named or names_what_runs(spec, trainer, pools) or spec.python_package_uris
+    if is_named or trainer.local_package_path is not None or find_project_job() is not None:
+        return entry
+    here = Path()
+    if not any((here / name).is_file() for name in SCRIPTS):
+        return entry  # the command says what it could be given
+    return msgspec.structs.replace(entry, entry=_only_script(here, ".", command))
 
 
 def with_entry(

@@ -47,7 +47,7 @@ COMMANDS = (
         handler="vtrain.commands.entry:run",
         details="The same as custom-jobs local-run, but what to run needs no flag: a script, a folder with "
         "-m MODULE, or a folder that has one script called train.py, main.py or task.py. Without any, the "
-        "project's job runs ([tool.vtrain.job] in pyproject.toml).",
+        "project's job runs ([tool.vtrain.job] in pyproject.toml), or that one script of this folder.",
         examples=(
             ("Run a script with arguments of its own", "vtrain run train.py -- --epochs=3"),
             ("Run a module of a folder", "vtrain run . -m trainer.task"),

@@ -113,7 +113,7 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
         return JobLine(spec=spec, trainer=trainer)
     project, job = found
     pools = parse_pools(spec.worker_pool_spec)
-    if is_named or _names_what_runs(spec, trainer, pools):
+    if is_named or names_what_runs(spec, trainer, pools):
         return JobLine(spec=spec, trainer=trainer, unused=project)
     check_job(project, job)
     if spec.python_package_uris:
@@ -135,7 +135,7 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
     )
 
 
-def _names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> bool:
+def names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> bool:
     """Whether the flags name what to run, and do not only say how or where."""
     path = trainer.local_package_path
     return (

@@ -191,7 +191,7 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
         """With what the trainer's project needs, and with the lines that name packages at hand beside those.
 
         The project needs its dependencies, as far as they are known, and build requirements, where its back
-        end asks for no more than pyproject.toml says.
+        end asks for no more than pyproject.toml says. What a script's comments ask for goes with them.
         """
         tools: tuple[str, ...] = ()
         own: tuple[str, ...] = ()
@@ -205,6 +205,7 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
         def others(lines: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(line for line in lines if distribution_name(line) not in names)
 
+        own = tuple(dict.fromkeys((*own, *trainer.inline)))
         lines = (*own, *self.file.pip_lines, *self.given.pip_lines)
         return ImageRequirements(
             tools=tools,

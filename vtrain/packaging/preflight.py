@@ -36,7 +36,6 @@ from vtrain.packaging.module_imports import (
     reached_imports,
 )
 from vtrain.packaging.own_modules import own_module
-from vtrain.packaging.project import inline_dependencies
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
 from vtrain.packaging.source import Entry, module_names, printable
 from vtrain.project_names import canonical, distribution_name
@@ -308,20 +307,8 @@ def with_preflight(
         missing = missing_imports(imports, available)
         tops = {each.item.module.partition(".")[0] for each in missing}
         others = tuple(_namesakes(named - plan.beside, tops))
-    ignored = (*plan.ignored, *_unread_metadata(plan, named))
-    sure = (*ignored, *(each.sentence for each in missing if each.is_sure), *others)
+    sure = (*plan.ignored, *(each.sentence for each in missing if each.is_sure), *others)
     if sure and strict:
         raise PackagingError("\n".join(sure), hint="Without --strict this is a warning.")
-    said = (*ignored, *(each.sentence for each in missing), *others)
+    said = (*plan.ignored, *(each.sentence for each in missing), *others)
     return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *said))
-
-
-def _unread_metadata(plan: SdistPlan, named: frozenset[str]) -> Iterator[str]:
-    """A sentence of what the entry's inline metadata asks for and no requirement has."""
-    source = plan.source.folder / plan.entry.path
-    if plan.entry.path.endswith(".py") and source.stat().st_size <= LARGEST_SOURCE:
-        with contextlib.suppress(SyntaxError, ValueError, LookupError):
-            asked = inline_dependencies(decode_source(source.read_bytes()))
-            if lacking := [each for each in asked if distribution_name(each) not in named]:
-                advice = f"add {printable(', '.join(lacking))} to requirements"
-                yield f"{printable(plan.entry.path)}: its inline metadata is not read; {advice}"

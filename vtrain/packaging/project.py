@@ -6,6 +6,7 @@ import ast
 import configparser
 import re
 from collections.abc import Iterable
+from importlib.util import decode_source
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +15,6 @@ import msgspec
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, parse
-from vtrain.project_names import distribution_name
 from vtrain.special_files import why_special
 from vtrain.text_files import why_not_utf8
 from vtrain.toml_reader import listed, load_toml, table_of, toml_text
@@ -131,17 +131,26 @@ def read_project_file(folder: Path) -> ProjectFile:
 
 def read_toml(path: Path, kind: type[T]) -> T:
     """The document in a file, as a message of this kind. Raises PackagingError."""
+    where = f"{path.name} in {path.parent}"
     try:
-        return msgspec.convert(load_toml(toml_text(path.read_bytes())), kind)
+        text = toml_text(path.read_bytes())
+    except ValueError as error:
+        raise PackagingError(f"{where} is not TOML: {error}.") from None
+    return _converted(text, kind, where)
+
+
+def _converted(text: str, kind: type[T], where: str) -> T:
+    try:
+        return msgspec.convert(load_toml(text), kind)
     except msgspec.ValidationError as error:
         words = str(error).replace("object", "table").replace(" | null", "")
         problem, _, place = words.partition(" - at `$.")
         found = f"{place.rstrip('`')}: {problem[:1].lower()}{problem[1:]}"
-        raise PackagingError(f"{path.name} in {path.parent} is wrong at {found}.") from None
+        raise PackagingError(f"{where} is wrong at {found}.") from None
     except ValueError as error:
-        raise PackagingError(f"{path.name} in {path.parent} is not TOML: {error}.") from None
+        raise PackagingError(f"{where} is not TOML: {error}.") from None
     except RecursionError:
-        raise PackagingError(f"{path.name} in {path.parent} is nested too deeply.") from None
+        raise PackagingError(f"{where} is nested too deeply.") from None
 
 
 def _setup_cfg(folder: Path) -> configparser.ConfigParser:
@@ -249,29 +258,38 @@ def _constant(name: str, tree: ast.Module) -> ast.expr:
     return values[0]
 
 
-def has_inline_metadata(script: Path) -> bool:
-    """Whether a line of a script begins a block of metadata, in a file of usual size."""
+class InlineMetadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """The block of metadata in a script's comments, as far as it is read."""
+
+    dependencies: tuple[str, ...] = ()
+    requires_python: str = ""
+    tool: dict[str, Any] = {}
+
+
+def inline_metadata(script: Path, shown: str) -> InlineMetadata | None:
+    """The metadata in a script's comments; None without a block, and in a file that Python cannot read.
+
+    Raises PackagingError for a block that is wrong, or a second one, and says where: in the `shown` file.
+    """
     try:
         with script.open("rb") as file:
-            return _INLINE_START.encode() in file.read(LARGEST_SOURCE).splitlines()
-    except OSError:  # which is an error where the script is read
-        return False
-
-
-def inline_dependencies(text: str) -> tuple[str, ...]:
-    """The dependencies in a script's comments; () without a block of metadata, or with a damaged one."""
+            text = decode_source(file.read(LARGEST_SOURCE))
+    except (OSError, SyntaxError, ValueError, LookupError):  # which is an error where the script is read
+        return None
     lines = iter(text.splitlines())
-    if _INLINE_START not in lines:
-        return ()
-    block = list(takewhile(lambda line: line == "#" or line.startswith("# "), lines))
-    while block and block[-1] != _INLINE_END:
-        block.pop()
-    try:
-        dependencies = load_toml("\n".join(line[2:] for line in block[:-1])).get("dependencies")
-    except (ValueError, RecursionError):
-        return ()
-    named = dependencies if isinstance(dependencies, list) else []
-    return tuple(each for each in named if isinstance(each, str) and distribution_name(each))
+    found: InlineMetadata | None = None
+    while _INLINE_START in lines:
+        block = list(takewhile(lambda line: line == "#" or line.startswith("# "), lines))
+        while block and block[-1] != _INLINE_END:
+            block.pop()
+        if not block:
+            continue
+        if found is not None:
+            raise PackagingError(f"{shown} has two blocks of inline metadata.", hint="Keep one of them.")
+        found = _converted(
+            "\n".join(line[2:] for line in block[:-1]), InlineMetadata, f"Inline metadata of {shown}"
+        )
+    return found
 
 
 def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -129,6 +129,7 @@ def _write(plan: SdistPlan, work: Path, packages_dir: Path, progress: Callable[[
             name=f"{plan.name}-extras",
             version=_version(plan),
             requirements=plan.carried,
+            requires_python=plan.requires_python,
             members=[file.member(plan.source.folder) for file in plan.files if file.path.startswith(inside)],
         )
     if plan.pep517:
@@ -147,7 +148,7 @@ def _write(plan: SdistPlan, work: Path, packages_dir: Path, progress: Callable[[
         version=_version(plan),
         requirements=plan.requirements,
         members=members,
-        requires_python=plan.project.requires_python if plan.project else "",
+        requires_python=plan.requires_python,
     )
 
 

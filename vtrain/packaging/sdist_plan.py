@@ -19,9 +19,23 @@ from vtrain.packaging.credential_files import check_archive
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.module_imports import TrainerImports
-from vtrain.packaging.project import Project, has_inline_metadata, read_project, tool_versions
+from vtrain.packaging.project import (
+    InlineMetadata,
+    Project,
+    inline_metadata,
+    read_project,
+    tool_versions,
+)
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
-from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, relative_path
+from vtrain.packaging.source import (
+    Entry,
+    TrainerSource,
+    check_source,
+    find_entry,
+    module_files,
+    printable,
+    relative_path,
+)
 from vtrain.packaging.sources import Wanted, find_sources
 from vtrain.packaging.tree import PackedFile, belonging_files, file_warnings, pack_file
 from vtrain.project_names import canonical, distribution_name
@@ -48,7 +62,8 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `local` projects, whose plans name no entry, are built and installed before it. `ignored` are sentences
     about settings that a package cannot carry. `imports` are None until the checks before a build have read
-    them.
+    them. The entry's comments ask for the `inline` ones among the requirements. `requires_python` are the
+    versions that it accepts, and those that the project does where no back end builds that.
     """
 
     source: TrainerSource
@@ -61,6 +76,8 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...]
     ignore_file: str
     requirements: tuple[str, ...]
+    inline: tuple[str, ...] = ()
+    requires_python: str = ""
     extra_packages: tuple[ExtraPackage, ...]
     local: tuple[SdistPlan, ...] = ()
     extra_dirs: tuple[str, ...]
@@ -124,8 +141,13 @@ def declares_nothing(source: TrainerSource, *, beside: tuple[str, ...] = ()) -> 
         return False
     if not source.script_alone and read_project(source.folder) is not None:
         return False
-    script = source.folder / source.script
-    return not (source.script and script.is_file() and has_inline_metadata(script))
+    files = (source.script,) if source.script else module_files(source.python_module)
+    return all(_inline_of(source.folder, path) is None for path in files)
+
+
+def _inline_of(folder: Path, path: str) -> InlineMetadata | None:
+    """The metadata in an entry's comments. Raises PackagingError."""
+    return inline_metadata(folder / path, printable(path)) if path.endswith(".py") else None
 
 
 def read_trainer(
@@ -166,17 +188,18 @@ def _plan(
         if not inside or (source.folder / path).resolve() not in inside
     )
     own = (project.dependencies or ()) if project else ()
+    inline = _inline_of(source.folder, entry.path) or InlineMetadata()
+    inline_place = f"inline metadata of {printable(entry.path)}"
+    asked = read_given(inline.dependencies, inline_place)
+    requires_python = _accepted_pythons(inline.requires_python, f"requires-python in the {inline_place}")
+    ignored = [f"{inline_place}: [tool] is ignored"] * bool(inline.tool)
     is_built = project is not None and project.is_package and not source.script
     checked = read_given(own, "the project's dependencies")
     if not is_built:  # the package has metadata by vtrain, which no back end checks
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
         own = checked.lines
-        try:
-            SpecifierSet(project.requires_python if project else "")
-        except InvalidSpecifier as error:
-            raise PackagingError(f"The project's requires-python is wrong: {error}.") from None
-    lines = tuple(dict.fromkeys((*own, *requirements.lines)))
+        of_project = project.requires_python if project else ""
+        requires_python = (*_accepted_pythons(of_project, "The project's requires-python"), *requires_python)
+    lines = tuple(dict.fromkeys((*own, *asked.lines, *requirements.lines)))
     plan = SdistPlan(
         source=source,
         python_module=source.python_module or SCRIPT_PACKAGE,
@@ -191,12 +214,25 @@ def _plan(
         extra_packages=extras,
         extra_dirs=extra_dirs,
         warnings=(*belonging.warnings, *file_warnings(source.folder, files, entry.path)),
-        ignored=(*requirements.warnings, *checked.warnings),
+        ignored=(*requirements.warnings, *checked.warnings, *asked.warnings, *ignored),
+        inline=asked.lines,
+        requires_python=",".join(requires_python),
         project=project,
         tool_versions=tool_versions(project.build_requires) if project and is_built else (),
         credentials=belonging.credentials,
     )
     return _named(plan)
+
+
+def _accepted_pythons(specifiers: str, what: str) -> tuple[str, ...]:
+    """The specifiers, or () without any. Raises PackagingError for what is none."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(specifiers)
+    except InvalidSpecifier as error:
+        raise PackagingError(f"{what[:1].upper()}{what[1:]} is wrong: {error}.") from None
+    return (specifiers,) if specifiers else ()
 
 
 def with_sources(
@@ -273,6 +309,7 @@ def _named(plan: SdistPlan) -> SdistPlan:
         plan.extra_dirs,
         plan.tool_versions,
         plan.pep517 or plan.project,
+        plan.requires_python,
         *(project.content_hash for project in plan.local),
     ]
     content_hash = document_digest(document)

@@ -138,16 +138,17 @@ def relative_path(folder: Path, given: str, what: str) -> str:
 
 def _module_entry(source: TrainerSource, belonging: Belonging, is_project: bool) -> Entry:
     module = source.python_module
-    for tail in _module_files(module):
+    for tail in module_files(module):
         roots = _roots_with(tail, belonging.files) if is_project else [""] * (tail in belonging.files)
         if roots:
             return Entry(path=f"{roots[0]}/{tail}" if roots[0] else tail, root=roots[0])
-    for tail in _module_files(module):
+    for tail in module_files(module):
         _refuse_left_out(source.folder, tail, belonging)
     raise _missing_module(source, belonging, is_project)
 
 
-def _module_files(module: str) -> tuple[str, str]:
+def module_files(module: str) -> tuple[str, str]:
+    """The files that a module may be, below the folder of its imports."""
     path = module.replace(".", "/")
     return f"{path}.py", f"{path}/__main__.py"
 

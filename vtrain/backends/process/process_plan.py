@@ -177,8 +177,9 @@ def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer
         choice = plan.dependencies and plan.dependencies.python
     else:
         would = "Would install the trainer and its requirements."
-        projects = [part.project for part in (trainer, *trainer.local) if part.project] if trainer else []
-        requires = tuple(filter(None, (project.requires_python for project in projects)))
+        parts = (trainer, *trainer.local) if trainer else ()
+        said = [part.project.requires_python for part in parts if part.project]
+        requires = tuple(filter(None, (*said, *(part.requires_python for part in parts))))
         choice = (
             asked_python(settings.python, requires) if settings.python else choose_python(wanted, requires)
         )
