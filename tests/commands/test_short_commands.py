@@ -195,16 +195,13 @@ def submitted(memory: MemoryBackend, *scripts: Script) -> str:
     return memory.submit(memory.plan(script_job(*scripts, display_name="demo job"))).name
 
 
-@pytest.mark.parametrize(
-    ("short", "long"), [("ps", "list"), ("show", "describe"), ("stop", "cancel"), ("rm", "delete")]
-)
+@pytest.mark.parametrize(("short", "long"), [("show", "describe"), ("stop", "cancel"), ("rm", "delete")])
 def test_a_short_command_answers_as_its_long_one(
     vtrain: Any, memory: MemoryBackend, short: str, long: str
 ) -> None:
     name = submitted(memory, Script().write("a\n"))
     vtrain("custom-jobs", "wait", name)
-    words = () if short == "ps" else (name,)
-    answers = [vtrain(*command, *words) for command in ((short,), ("custom-jobs", long))]
+    answers = [vtrain(*command, name) for command in ((short,), ("custom-jobs", long))]
     if short == "rm":
         assert [answer.code for answer in answers] == [0, 1]
     else:
@@ -463,6 +460,16 @@ def test_ps_shows_jobs_and_runs_with_what_they_measured(vtrain: Any, measured: P
     assert found.out.split() == ["projects/local/locations/us-central1/customJobs/1001"]
 
 
+def test_ps_is_a_table_in_a_pipe_too(vtrain: Any, measured: Path) -> None:
+    for words in ((), ("--metrics",), ("--columns=seed",)):
+        assert vtrain("ps", *words).out.startswith("ID "), words
+
+
+def test_columns_are_named_as_their_headings_are(vtrain: Any, measured: Path) -> None:
+    table = vtrain("ps", "--columns=accuracy,seed", "--sort=~accuracy").out.splitlines()
+    assert [line.split()[-2:] for line in table][:2] == [["accuracy", "seed"], ["1", "5"]]
+
+
 def test_ps_shows_the_columns_that_are_wanted(vtrain: Any, measured: Path) -> None:
     table = vtrain("ps", "--columns=metrics.accuracy,args.seed", "--sort=metrics.accuracy").out.splitlines()
     assert [line.split()[-2:] for line in table] == [
@@ -471,13 +478,13 @@ def test_ps_shows_the_columns_that_are_wanted(vtrain: Any, measured: Path) -> No
         ["0.75", "1001"],
         ["1", "5"],
     ]
-    ended = vtrain("ps", "--columns=accuracy")
-    assert ended.code == 0 and "nothing here has accuracy. There is metrics.accuracy" in ended.err
+    ended = vtrain("ps", "--columns=other")
+    assert ended.code == 0 and "nothing here has other. There is metrics.accuracy" in ended.err
     assert vtrain("ps", "--columns=args.seed", "--flatten=args.seed").code == 0
 
 
 def test_ps_says_that_nothing_has_the_column_to_sort_by(vtrain: Any, measured: Path) -> None:
-    for column in ("~accuracy", "metrics.accuracy,args.seed"):
+    for column in ("~other", "metrics.accuracy,args.seed"):
         said = vtrain("ps", f"--sort={column}", "--format=json").err
         assert f"nothing here has {column.lstrip('~')}. There is metrics.accuracy" in said
     for column in ("metrics.accuracy", "~args.seed", "createTime"):

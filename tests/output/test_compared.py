@@ -19,6 +19,8 @@ from vtrain.output.compared import compared_job, named_arguments, sorted_documen
         ("--lr 1e-3 --shift -1 --size=-2.5", {"lr": 0.001, "shift": -1, "size": -2.5}),
         ("data.csv --fast --layers=2 -v", {"fast": "true", "layers": 2, "v": "true"}),
         ("--lr=0.1 --lr=0.2 -- --", {"lr": 0.2}),
+        ("--hidden 64 32 --lr 0.1 data.csv", {"hidden": "64 32", "lr": 0.1}),
+        ("--classes cat dog -v", {"classes": "cat dog", "v": "true"}),
         ("--a= --b=x=y --c=1_000", {"a": "", "b": "x=y", "c": "1_000"}),
         (f"--n={'9' * 30}", {"n": "9" * 30}),
         ("--p=.5 --far=1e999", {"p": 0.5, "far": "1e999"}),  # JSON has no infinity

@@ -76,3 +76,6 @@ def test_jobs_and_runs_with_arguments_and_metrics(
     terminal = start("ps", "--metrics", "--sort=~args.units", columns=columns)
     assert terminal.end() == 0
     golden("ps-metrics", terminal, colours=columns == 120)
+    terminal = start("compare", "@last", "@last-1", columns=columns)
+    assert terminal.end() == 0
+    golden("compare", terminal, colours=columns == 120)

@@ -69,6 +69,7 @@ COMMANDS = {
     "run": Listed(RUN, _SHORT, "Run a script or a folder on this machine, and exit with its exit code."),
     "submit": Listed(RUN, _SHORT, "Create a job from a script or a folder, without waiting for its end."),
     "ps": Listed(RUN, _SHORT, "List jobs, newest first."),
+    "compare": Listed(RUN, _SHORT, "Show what differs between jobs: arguments, packages, metrics, files."),
     "logs": Listed(RUN, _SHORT, "Print the logs of jobs. With -f, follow them until the jobs end."),
     "show": Listed(RUN, _SHORT, "Print a job."),
     "wait": Listed(RUN, _SHORT, "Wait until a job ends, and exit with a code for its state."),

@@ -6,7 +6,7 @@ import heapq
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -40,17 +40,19 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
     documents: Iterable[dict[str, Any]] = _documents(session, jobs)
     name = wanted.sort.removeprefix("~")
     if name:
-        documents = sorted_documents(documents, wanted.sort)
-        if not any(name in one for one in documents):  # it is no field
+        documents = list(documents)
+        is_field = any(name in one for one in documents)
+        name = name if is_field else _full_name(name, _columns_of(documents))
+        documents = sorted_documents(documents, f"~{name}" if wanted.sort.startswith("~") else name)
+        if not is_field:
             _counted(session, documents, "--sort", [name])
-    is_drawn = bool(columns) or sys.stdout.isatty()
     show_list(
         session.console,
         listing,
         documents,
-        default=LIST_TABLE if is_drawn else "yaml",
+        default=LIST_TABLE,
         uri_of=session.uri_of,
-        draw=(lambda found: _table(session, [*found], columns, name)) if is_drawn else None,
+        draw=lambda found: _table(session, [*found], columns, name),
     )
 
 
@@ -72,6 +74,7 @@ def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]
 def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[str], first: str) -> str:
     """The documents in columns: those that are wanted, else `first` and as many as there is room for."""
     values = [flat(document) for document in documents]
+    columns = [_full_name(each, _columns_of(documents)) for each in columns]
     counted = _counted(session, documents, "--columns", columns)
     names = columns or sorted(
         counted, key=lambda name: (name != first, name.startswith(f"{ARGS}."), -counted[name])
@@ -90,11 +93,22 @@ def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[
     return drawn_table(headings, rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
 
 
+def _columns_of(documents: Iterable[dict[str, Any]]) -> Counter[str]:
+    """The number of documents that have each column."""
+    return Counter(name for document in documents for name in flat(document))
+
+
+def _full_name(name: str, known: Collection[str]) -> str:
+    """A column as its heading names it: `lr` is `args.lr`, where that is the only one of that name."""
+    found = [each for each in known if each.partition(".")[2] == name]
+    return found[0] if name not in known and len(found) == 1 else name
+
+
 def _counted(
     session: Session, documents: Sequence[dict[str, Any]], flag: str, wanted: Sequence[str]
 ) -> Counter[str]:
-    """The number of documents that have each column. Warns of wanted ones that none has."""
-    counted = Counter(name for document in documents for name in flat(document))
+    """The same. Warns of wanted ones that none has."""
+    counted = _columns_of(documents)
     if documents and (missing := [name for name in wanted if name not in counted]):
         some = ", ".join(name for name, _ in counted.most_common(MOST_NAMED)) or "no column"
         session.console.warn(f"{flag}: nothing here has {', '.join(missing)}. There is {some}.")

@@ -217,9 +217,9 @@ def show_resources(
     """Print resources as the flags of a list command say: filtered, sorted, limited, formatted."""
     from vtrain.commands.selection import LIST_TABLE, show_list
 
-    is_terminal = sys.stdout.isatty()
-    draw = partial(_job_table, session) if is_terminal and kind in (ANY_JOB, *JOB_KINDS) else None
-    default = LIST_TABLE if is_terminal else "yaml"
+    is_drawn = kind == ANY_JOB or sys.stdout.isatty()  # gcloud's own lists are YAML in a pipe
+    draw = partial(_job_table, session) if is_drawn and kind in (ANY_JOB, *JOB_KINDS) else None
+    default = LIST_TABLE if is_drawn else "yaml"
     show_list(session.console, listing, documents, default=default, uri_of=session.uri_of, draw=draw)
 
 
@@ -234,7 +234,7 @@ def _job_table(session: Session, documents: Iterable[dict[str, Any]]) -> str:
         name = str(document.get("name", ""))
         backend = backends.get(name, session.backend.name)
         rows.append(job_row(document, shown_id=ids.get(name, job_id(name)), backend=backend))
-    width = shutil.get_terminal_size().columns
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     return job_table(rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
 
 

@@ -1,4 +1,4 @@
-"""Names of jobs on this machine: the id, its first digits, the display name, or `@last`."""
+"""Names of jobs on this machine: the id, its first digits, the display name, `@last`, `@last-1`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ _LOCAL_NAME = re.compile(rf"projects/{LOCAL_PROJECT}/locations/[a-z0-9-]+/[A-Za-
 _COMMAND = re.compile(rf"vtrain [a-z]+(?:-[a-z]+)* ([a-z-]+) ({_LOCAL_NAME.pattern})")
 LAST = "@last"
 """The newest job of this machine."""
+_NEWEST = re.compile(rf"{LAST}(?:-([0-9]{{1,3}}))?")
+"""The newest one, or that many before it."""
+_NO_JOB = "There is no job on this machine yet."
 MOST_CANDIDATES = 5
 """The jobs that the answer to an ambiguous name lists."""
 MOST_NAMESAKES = 1000
@@ -58,7 +61,7 @@ _SHORT_VERBS = {
     "delete": "rm {}",
 }
 _SHORT_COMMANDS = frozenset(
-    "run debug submit ps logs wait stop show rm rerun exec shell cp top tensorboard dashboard".split()
+    "run debug submit ps compare logs wait stop show rm rerun exec shell cp top tensorboard dashboard".split()
 )
 _MADE_OF_JOBS = {
     HYPERPARAMETER_TUNING_JOBS: (
@@ -147,8 +150,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         return f"The newest of {len(self.jobs)} jobs called {self.text} is meant ({about})."
 
     def _nothing(self) -> str:
-        if self.text == LAST:
-            return "There is no job on this machine yet."
+        if newest := _NEWEST.fullmatch(self.text):
+            return f"There are not so many jobs: {self.text}." if newest[1] else _NO_JOB
         return f"No job on this machine has the name {self.text!r}."
 
     def _candidates(self, columns: Columns) -> str:
@@ -177,10 +180,12 @@ def find_reference(text: str, kind: ResourceKind, region: str) -> Reference:
             return Reference(text=text, jobs=())
         from vtrain.runtime.store import Store
 
-        word, limit = ("", 1) if text == LAST else (text, MOST_NAMESAKES)
+        newest = _NEWEST.fullmatch(text)
+        before = int(newest[1] or 0) if newest else 0
+        word, limit = ("", before + 1) if newest else (text, MOST_NAMESAKES)
         location = region.rpartition("/")[2]
         store = Store.open(home)
-        found = store.named(kind.collections, word, location=location, limit=limit)
+        found = store.named(kind.collections, word, location=location, limit=limit)[before:]
         if not found and kind == CUSTOM_JOB:
             for parent in store.named(ANY_JOB.also, word, location=location, limit=1):
                 return Reference(text=text, jobs=(), parent=parent.name)

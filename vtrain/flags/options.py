@@ -310,6 +310,17 @@ class MetricFlags(FlagGroup, frozen=True):
     sort: str = text("COLUMN", "Sort by this one; ~COLUMN sorts in descending order.")
 
 
+class ComparedFlag(FlagGroup, frozen=True):
+    """The jobs that are compared."""
+
+    jobs: list[str] = argument(
+        "[JOB]...",
+        "Ids, full names, display names, @last or @last-1. By default the two newest jobs.",
+        default=[],
+        offer=any_jobs,
+    )
+
+
 class StreamFlags(FlagGroup, frozen=True):
     """The selection and the form of log lines."""
 

@@ -1,22 +1,33 @@
-"""Jobs and the runs of experiments side by side: their arguments, and the numbers that they measured last."""
+"""Jobs and runs of experiments side by side: their arguments, what they run, what they measured last."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, PackagingError
+from vtrain.messages.codec import to_document
+from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.resources import Job, spec_of
-from vtrain.messages.secrets import masked_words
+from vtrain.messages.secrets import masked_document, masked_words
+from vtrain.output.terminal import on_one_line
 from vtrain.output.trials import best_trials
+from vtrain.packaging.archive import SNAPSHOT, read_metadata
+from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.runtime.experiments import ExperimentRun
+from vtrain.runtime.home import Home
 from vtrain.runtime.output_numbers import last_numbers, number_of, output_of
+from vtrain.staging import LocalBuckets
 
 Document = dict[str, Any]
-ARGS, METRICS = "args", "metrics"
+ARGS, SETUP, METRICS = "args", "setup", "metrics"
+DIGITS = 6
+"""Digits of an id beside a name that several jobs have."""
 
 
 def compared_job(job: Job, home: Path | None) -> Document:
@@ -48,6 +59,109 @@ def run_document(run: ExperimentRun) -> Document:
     }
 
 
+class Compared(NamedTuple):
+    """One argument, setting or metric of all that is compared: None where one has no such thing."""
+
+    name: str
+    values: list[Any]
+
+    @property
+    def differs(self) -> bool:
+        """Whether two of them have different values."""
+        return any(value != self.values[0] for value in self.values)
+
+
+def side_of(job: Job, home: Path | None) -> Document:
+    """A job as it is compared with others: its name and times, arguments, what it runs, and metrics."""
+    return {
+        "name": job.name,
+        "displayName": job.display_name,
+        "state": job.state,
+        "createTime": job.create_time,
+        "startTime": job.start_time,
+        "endTime": job.end_time,
+        **compared_job(job, home),
+        SETUP: _setup(job, home),
+    }
+
+
+def compared(sides: Sequence[Document]) -> list[Compared]:
+    """All that the sides have, in the order of arguments, settings and metrics."""
+    found = [
+        (
+            {f"{ARGS}.{name}": value for name, value in side[ARGS].items()},
+            side.get(SETUP, {}),
+            {f"{METRICS}.{name}": value for name, value in side[METRICS].items()},
+        )
+        for side in sides
+    ]
+    return [
+        Compared(name, [each.get(name) for each in kind])
+        for kind in zip(*found, strict=True)
+        for name in dict.fromkeys(name for each in kind for name in each)
+    ]
+
+
+def side_labels(sides: Sequence[Document]) -> list[str]:
+    """A name for each side: its own, with the first digits of its id where several are called so."""
+    names = [on_one_line(side["displayName"]) for side in sides]
+    ids = [side["name"].rpartition("/")[2][:DIGITS] for side in sides]
+    return [
+        name if name and names.count(name) == 1 else "-".join(filter(None, (name, own_id)))
+        for name, own_id in zip(names, ids, strict=True)
+    ]
+
+
+def package_of(job: Job, home: Path) -> Path | None:
+    """The file of this machine that has the trainer's files; None where there is none."""
+    snapshot = Home(home).job(job.name).path / SNAPSHOT
+    if snapshot.is_file():
+        return snapshot
+    task = _task(job)
+    if not isinstance(task, PythonPackageSpec) or not task.package_uris:
+        return None
+    with suppress(ConfigError):  # a bucket of the real Cloud Storage
+        path = LocalBuckets(home).local_path(task.package_uris[0])
+        return path if path.is_file() else None
+    return None
+
+
+def _setup(job: Job, home: Path | None) -> Document:
+    """What a job runs, and on what: names with texts."""
+    spec, task = _spec(job), _task(job)
+    if spec is None:
+        return {}
+    pool = spec.worker_pool_specs[0] if spec.worker_pool_specs else None
+    found: dict[str, Any] = {}
+    if isinstance(task, PythonPackageSpec):
+        found["package"] = " ".join(_package_name(uri) for uri in task.package_uris)
+        found["module"] = task.python_module.replace(SCRIPT_PACKAGE, "")
+        package = package_of(job, home) if home is not None else None
+        if package is not None and package.name != SNAPSHOT:
+            with suppress(PackagingError, OSError):
+                metadata = read_metadata(package)
+                found["requirements"] = ", ".join(metadata.requires_dist or ())
+                found["python"] = metadata.requires_python
+        found["image"] = task.executor_image_uri
+    elif task is not None:
+        found["image"] = task.image_uri
+        found["command"] = " ".join(masked_words(task.command))
+    machine = pool.machine_spec if pool is not None else None
+    if machine is not None:
+        gpus = (
+            f" + {machine.accelerator_count} {machine.accelerator_type}" if machine.accelerator_type else ""
+        )
+        found["machine"] = machine.machine_type + gpus
+    found["replicas"] = sum(each.replica_count for each in spec.worker_pool_specs)
+    variables = masked_document(to_document(task)).get("env", ()) if task is not None else ()
+    found |= {f"env.{each['name']}": each.get("value", "") for each in variables}
+    return {name: value for name, value in found.items() if value != ""}
+
+
+def _package_name(uri: str) -> str:
+    return uri.rpartition("/")[2].removesuffix(".tar.gz").removesuffix(".whl")
+
+
 def flat(document: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments and metrics of a document by the names of their columns, such as `args.lr`."""
     values = ((f"{kind}.{name}", value) for kind in (METRICS, ARGS) for name, value in document[kind].items())
@@ -76,12 +190,15 @@ def named_arguments(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _pairs(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    for word, following in zip(words, (*words[1:], "-"), strict=False):
+    for at, word in enumerate(words):
         name, equals, value = word.lstrip("-").partition("=")
         if not _is_flag(word) or not name:
             continue
         if not equals:
-            value = "true" if _is_flag(following) else following
+            values = [*takewhile(lambda each: not _is_flag(each), words[at + 1 :])]
+            numbers = [*takewhile(lambda each: not isinstance(number_of(each), str), values)]
+            # of `--hidden 64 32` all; what stands behind `--lr 0.1` may be a word of its own
+            value = " ".join(numbers or values) if values else "true"
         yield name, number_of(value)
 
 
@@ -91,11 +208,18 @@ def _is_flag(word: str) -> bool:
 
 def _words(job: Job) -> Sequence[str]:
     """The command line of a job's first replica, as far as the trainer reads it."""
-    try:
-        spec = spec_of(job)
-    except ConfigError:  # a task that describes no job
-        return ()
+    task = _task(job)
+    return task.args if task is not None else ()
+
+
+def _task(job: Job) -> ContainerSpec | PythonPackageSpec | None:
+    """What the first replica runs."""
+    spec = _spec(job)
     pool = spec.worker_pool_specs[0] if spec is not None and spec.worker_pool_specs else None
-    if pool is not None and pool.python_package_spec is not None:
-        return pool.python_package_spec.args
-    return pool.container_spec.args if pool is not None and pool.container_spec is not None else ()
+    return pool.task if pool is not None else None
+
+
+def _spec(job: Job) -> CustomJobSpec | None:
+    with suppress(ConfigError):  # a task that describes no job
+        return spec_of(job)
+    return None

@@ -1,0 +1,93 @@
+"""`vtrain compare`: arguments, packages, metrics and files of jobs side by side."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored_jobs import add_job
+
+TRAINER = """
+import json, os, pathlib
+folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "metrics.json").write_text(json.dumps({{"accuracy": {accuracy}}}))
+"""
+
+
+@pytest.fixture
+def two(vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two jobs of one script, which was changed between them."""
+    monkeypatch.chdir(tmp_path)
+    for name, accuracy, words in (("one", 0.5, ["--lr=0.1", "--same=1"]), ("two", 0.75, ["--same=1"])):
+        (tmp_path / "train.py").write_text(TRAINER.format(accuracy=accuracy))
+        ended = vtrain("run", "train.py", f"--display-name={name}", f"--env=MODE={name}", "--", *words)
+        assert ended.code == 0, ended.err
+    return tmp_path
+
+
+def rows_of(text: str) -> dict[str, list[str]]:
+    lines = text.partition("\n\n")[0].splitlines()
+    return {cells[0]: cells[1:] for cells in (re.split(r"  +", line) for line in lines)}
+
+
+def test_what_differs_between_the_two_newest_jobs(vtrain: Any, two: Path) -> None:
+    ended = vtrain("compare")
+    assert ended.code == 0, ended.err
+    rows = rows_of(ended.out)
+    assert rows[""] == ["one", "two"]
+    assert rows["args.lr"] == ["0.1", "–"]
+    assert rows["metrics.accuracy"] == ["0.5", "0.75"]
+    assert rows["env.MODE"] == ["one", "two"]
+    assert rows["package"][0] != rows["package"][1]
+    assert "args.same" not in rows and "The same: args.same=1" in ended.err
+    diff = ended.out.partition("\n\n")[2].splitlines()
+    assert diff[:2] == ["--- one/train.py", "+++ two/train.py"]
+    assert [line[0] for line in diff[2:] if "accuracy" in line] == ["-", "+"]
+    assert vtrain("compare", "@last-1", "@last").out == ended.out
+    assert vtrain("compare", "one", "two", "--quiet").err == ""
+
+
+def test_a_comparison_as_data(vtrain: Any, two: Path) -> None:
+    found = json.loads(vtrain("compare", "one", "two", "--format=json").out)
+    assert found["differences"]["args.lr"] == [0.1, None]
+    assert [job["metrics"] for job in found["jobs"]] == [{"accuracy": 0.5}, {"accuracy": 0.75}]
+    assert found["files"][0]["diff"][0] == "--- one/train.py"
+    assert vtrain("compare", "one", "two", "--format=value(differences.env.MODE)").code == 0
+
+
+def test_an_unchanged_file_has_no_diff(vtrain: Any, two: Path) -> None:
+    assert vtrain("run", "train.py", "--display-name=two", "--", "--lr=1").code == 0
+    ended = vtrain("compare", "one", "@last-1", "@last", "--format=json")
+    found = json.loads(ended.out)
+    assert len(found["files"]) == 1, "the two packages are one"
+    assert "two-" in found["files"][0]["after"], "two jobs are called so"
+
+
+def test_a_job_without_a_package_is_compared_too(vtrain: Any, vtrain_home: Path) -> None:
+    for number, image in (("1001", "a"), ("1002", "b")):
+        pool = {"containerSpec": {"imageUri": image, "args": ["--password=hush-hush-1"]}, "replicaCount": 1}
+        add_job(vtrain_home, number, "job", fields={"jobSpec": {"workerPoolSpecs": [pool]}})
+    ended = vtrain("compare", "1001", "1002")
+    assert rows_of(ended.out)["image"] == ["a", "b"]
+    assert "hush" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("1001",), "compare needs two jobs or more."),
+        (("1001", "@last-7"), "There are not so many jobs: @last-7."),
+        ((), "There are not so many jobs: @last-1."),
+        (("1001", "nothing"), "No job on this machine has the name 'nothing'."),
+    ],
+)
+def test_what_cannot_be_compared(
+    vtrain: Any, vtrain_home: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    add_job(vtrain_home, "1001", "job")
+    ended = vtrain("compare", *words)
+    assert ended.code != 0 and sentence in ended.err

@@ -1,0 +1,132 @@
+"""`vtrain compare`: what differs between jobs, a row for each thing and a column for each job."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from vtrain.commands.session import Session, find_target
+from vtrain.core.references import LAST, job_id, jobs_here, short_ids
+from vtrain.errors import PackagingError, UsageError
+from vtrain.flags.options import CommonFlags, ComparedFlag, PlaceFlags
+from vtrain.messages.names import ANY_JOB
+from vtrain.messages.states import short
+from vtrain.output.colours import Role, dim, has_colours, paint, state_role
+from vtrain.output.compared import Compared, Document, compared, package_of, side_labels, side_of
+from vtrain.output.layout import GAP, column_widths, in_columns
+from vtrain.output.terminal import on_one_line, visible
+from vtrain.output.trials import pairs_text, shown_value
+from vtrain.packaging.difference import Difference, difference
+from vtrain.times import ago, took_in_words
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
+MOST_SAME = 6
+"""Values that are the same in all, and are named."""
+LEAST_VALUE, MOST_VALUE = 10, 60
+"""Columns that a value keeps where the terminal is narrow, and those that it takes where it is wide."""
+_COLOURS = {"+": Role.GOOD, "-": Role.ERROR, "@": Role.ACTIVE}
+
+
+def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print what differs between jobs."""
+    names = chosen.jobs or [f"{LAST}-1", LAST]
+    if len(names) == 1:
+        hint = f"vtrain compare {shlex.quote(names[0])} {LAST}"
+        raise UsageError("compare needs two jobs or more.", hint=hint)
+    found = list(_named(names, place, common))
+    console = found[0][0].console
+    sides = [side_of(job, session.settings.home if session.is_local else None) for session, job in found]
+    labels = side_labels(sides)
+    rows = compared(sides)
+    changed = list(_changed_files(found, labels))
+    if console.format is not None:
+        differences = {row.name: row.values for row in rows if row.differs}
+        files = [
+            {"before": labels[0], "after": label, "diff": each.lines, "leftOut": each.left_out}
+            for label, each in changed
+        ]
+        console.result({"jobs": sides, "differences": differences, "files": files})
+        return
+    texts = [_table(sides, labels, rows), *(_diff_text(each) for _, each in changed)]
+    if console.user_output:
+        console.write("\n".join(texts).encode("utf-8", "replace"))
+    same = [row for row in rows if not row.differs]
+    if same:
+        pairs = pairs_text((row.name, row.values[0]) for row in islice(same, MOST_SAME))
+        more = f", and {len(same) - MOST_SAME} more" if len(same) > MOST_SAME else ""
+        console.progress(dim(f"The same: {pairs}{more}"))
+
+
+def _named(names: Sequence[str], place: PlaceFlags, common: CommonFlags) -> Iterator[tuple[Session, Job]]:
+    """The jobs, each with the session in which it was found."""
+    sessions: dict[str, Session] = {}
+    for text in names:
+        target = find_target(common, place, name=text, kind=ANY_JOB)
+        backend = target.backend.name
+        session = sessions[backend] if backend in sessions else target.open()
+        sessions[backend] = session
+        yield session, session.jobs.get(session.full_name(target.name, ANY_JOB))
+
+
+def _changed_files(
+    found: Sequence[tuple[Session, Job]], labels: Sequence[str]
+) -> Iterator[tuple[str, Difference]]:
+    """The diff between the files of the first job and those of each other one, where both are here."""
+    packages = [
+        package_of(job, session.settings.home) if session.is_local else None for session, job in found
+    ]
+    seen = {packages[0], None}
+    for label, package in zip(labels[1:], packages[1:], strict=True):
+        if packages[0] is not None and package is not None and package not in seen:
+            seen.add(package)
+            try:
+                made = difference(packages[0], package, names=(labels[0], label))
+            except (PackagingError, OSError) as error:
+                found[0][0].console.warn(f"The files of {label} are not compared: {error}")
+                continue
+            if made.lines:
+                yield label, made
+
+
+def _table(sides: Sequence[Document], labels: Sequence[str], rows: Sequence[Compared]) -> str:
+    """What differs, in columns."""
+    ids = short_ids(jobs_here())
+    lines = [
+        ["", *labels],
+        ["ID", *(ids.get(side["name"], job_id(side["name"])) for side in sides)],
+        ["STATE", *(short(side["state"]) for side in sides)],
+        ["CREATED", *(ago(side["createTime"]) for side in sides)],
+        ["TOOK", *(took_in_words(side["startTime"], side["endTime"]) for side in sides)],
+        *([row.name, *("–" if each is None else shown_value(each) for each in row.values)]
+          for row in rows if row.differs),
+    ]  # fmt: skip
+    lines = [[*map(on_one_line, line)] for line in lines]
+    first, *others = column_widths(lines)
+    room = MOST_VALUE
+    if sys.stdout.isatty():
+        room = max((shutil.get_terminal_size().columns - first) // len(sides) - len(GAP), LEAST_VALUE)
+    widths = [first, *(min(width, room) for width in others)]
+
+    def role_of(place: int, cell: str) -> Role | None:
+        return Role.DIM if place == 0 else state_role(cell) if cell in states else None
+
+    states = set(lines[2][1:])
+    drawn = in_columns(lines, widths=widths, role_of=role_of if has_colours(sys.stdout) else None)
+    return "".join(f"{line}\n" for line in drawn)
+
+
+def _diff_text(found: Difference) -> str:
+    """A diff, in colours on a terminal."""
+    coloured = has_colours(sys.stdout)
+    lines = [
+        paint(visible(line), role) if coloured and (role := _COLOURS.get(line[:1])) else visible(line)
+        for line in found.lines
+    ]
+    more = [f"… {found.left_out} more lines"] if found.left_out else []
+    return "".join(f"{line}\n" for line in (*lines, *more))
