@@ -262,7 +262,7 @@ FIELDS = {
         "acceleratorCount: 1",
         "acceleratorCount: 3",
         f"{SECOND}.machineSpec.acceleratorCount: n1-standard-4 does not take 3 NVIDIA_TESLA_T4.",
-        TAKES,
+        "n1-standard-4 takes 1, 2 or 4 NVIDIA_TESLA_T4.",
     ),
     "an accelerator that the machine does not take": (
         "acceleratorType: NVIDIA_TESLA_T4",

@@ -115,6 +115,26 @@ def test_a_flag_is_laid_over_the_job(project: Path, vtrain: Any, command: str, k
     assert said not in " ".join((plain.out + plain.err).split())
 
 
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        ("--machine-type=n1-standard-4", '"machineType": "n1-standard-4"'),
+        ("--gpus=T4:2", '"acceleratorCount": 2, "acceleratorType": "NVIDIA_TESLA_T4"'),
+        ("--replicas=5", '"replicaCount": "4"'),
+        ("--boot-disk-size=200GB", '"bootDiskSizeGb": 200'),
+        ("--spot", '"strategy": "SPOT"'),
+    ],
+)
+def test_machines_are_laid_over_the_job(project: Path, vtrain: Any, flag: str, said: str) -> None:
+    ended = vtrain("submit", "--dry-run", "--format=json", "--backend=process", flag)
+    out = " ".join(ended.out.split())
+    assert ended.code == 0, ended.err
+    assert "Job: " in ended.err
+    pools = json.loads(ended.out)["jobSpec"]["workerPoolSpecs"]
+    assert said in out
+    assert pools[1] == pools[0] | {"replicaCount": pools[1]["replicaCount"]}
+
+
 def test_pools_are_laid_over_the_job(project: Path, planned: Any) -> None:
     job = planned(
         f"{POOL}machine-type=n1-standard-4,executor-image-uri=python:3.12",

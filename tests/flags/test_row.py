@@ -87,7 +87,8 @@ def test_every_row_names_a_field(group: type[FlagGroup], message: type[Message])
     assert paths
     for path in paths:
         below: type[Message] | None = message
-        for step in path.replace("jobSpec", "trialJobSpec" if group is TuningFlags else "jobSpec").split("."):
+        path = path.replace("jobSpec", "trialJobSpec" if group is TuningFlags else "jobSpec")
+        for step in path.replace("[0]", "").split("."):
             if below is None:  # a document, such as a probe's
                 break
             assert step in fields(below), path

@@ -22,7 +22,7 @@ workerPoolSpecs:
 MISTAKES = {
     "unknown-command": ("run-it", 2),
     "flag-without-dashes": ("run train.py --epochs=3", 2),
-    "machine-without-its-flag": ("run train.py --machine-type=n1-standard-4", 2),
+    "machine-without-its-flag": ("run train.py --replica-count=2", 2),
     "script-without-flag": ("custom-jobs local-run train.py", 2),
     "no-such-script": ("run trian.py", 1),
     "config": ("submit --config=job.yaml --display-name=digits", 1),

@@ -72,7 +72,7 @@ def create_tuning_job(given: TuningJobLine, remainder: tuple[str, ...] | None) -
     check_given(given.spec)
     wait = read_wait(given.how)
     file = read_tuning_file(given.spec)
-    line = job_line(SpecFlags(), given.trainer, is_named=names_task(file))
+    line = job_line(SpecFlags(yes=given.spec.yes), given.trainer, is_named=names_task(file))
     target = find_target(given.common, given.place, kind=TUNING_JOB, region=line.region)
     target = _with_study(with_local_flags(target, given.local), given.study, given.place)
     packages = packages_place(target, line.trainer.staging_bucket)

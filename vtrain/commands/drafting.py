@@ -127,8 +127,10 @@ def prepare_for(
 ) -> tuple[Session, Place, Prepared]:
     """The plan of the draft's job, with its session and the place of its packages.
 
-    Warns of a name for an image where none is made.
+    Warns of a name for an image where none is made. Raises ConfigError where a service is given no image.
     """
+    if draft.lacks_image and not target.backend.is_local:
+        draft = _with_proposed_image(draft, target.console, taken=line.spec.yes)
     trainer, name = line.trainer, gpu.output_image_uri if gpu is not None else None
     baked = is_baked(target, draft, packages, trainer, container)
     session, packages = open_for(target, draft, packages, line, container, gpu, baked=baked)
@@ -141,6 +143,18 @@ def prepare_for(
         session, draft, packages, baked=baked, strict=trainer.strict, secrets_allowed=secrets_allowed
     )
     return session, packages, prepared
+
+
+def _with_proposed_image(draft: Draft, console: Console, *, taken: bool) -> Draft:
+    """The draft in the image that fits the trainer's imports, if it is `taken`. Raises ConfigError if not."""
+    from vtrain.packaging.image_plan import no_base, proposed_image  # only few trainers come without an image
+
+    assert draft.source is not None
+    framework, image = proposed_image(draft.source)
+    if not (taken and image):
+        raise no_base(draft.source, can_take=True)
+    console.progress(f"Image: {image}, for {framework} (--yes).")
+    return draft.with_image(image)
 
 
 def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:

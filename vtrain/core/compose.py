@@ -19,6 +19,7 @@ from vtrain.core.pools import EXTRA_KEYS, Pool, check_config_pools, check_pools,
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
+from vtrain.messages.hardware import GPUS, machines_with
 from vtrain.messages.paths import CUSTOM_JOB_PATHS, PathRoot, assign
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more, laid_over
 from vtrain.messages.structs import Message
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of a job, parsed by gcloud's grammar. None means that a flag was not given.
 
-    `fields` is the part of the CustomJob that flags set as they are. An empty `config` is an empty file.
+    `fields` is the part of the CustomJob that flags set as they are, and `machine` the part of its first
+    WorkerPoolSpec. An empty `config` is an empty file.
     The caller knows the values of `env_names`, and adds them to `env` before the job is composed.
     `fallback_name` is used where neither file nor flag gives a name, and `trainer_pools` where neither gives
     pools.
@@ -49,6 +51,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     env_names: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
     fields: dict[str, Any] = {}
+    machine: dict[str, Any] = {}
     source: TrainerSource | None = None
     executor_image_uri: str = ""
     output_image_uri: str = ""
@@ -108,6 +111,18 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         """The image in which the primary's Python package would run; empty when none is named."""
         first = self._pools[0] if self._pools else {}
         return str((first.get("pythonPackageSpec") or {}).get("executorImageUri", ""))
+
+    @property
+    def lacks_image(self) -> bool:
+        """Whether a pool runs the trainer to be packaged, and names no image for it."""
+        return self.source is not None and any(map(_lacks_image, self._pools))
+
+    def with_image(self, image: str) -> Draft:
+        """The draft with an image in each pool that lacks one."""
+        document = deepcopy(self.document)
+        for pool in filter(_lacks_image, document[self.paths.spec]["workerPoolSpecs"]):
+            pool["pythonPackageSpec"]["executorImageUri"] = image
+        return msgspec.structs.replace(self, document=document)
 
     @property
     def indexes(self) -> frozenset[str]:
@@ -179,6 +194,10 @@ def _awaits_trainer(pool: dict[str, Any]) -> bool:
     return python is not None and not python.get("packageUris")
 
 
+def _lacks_image(pool: dict[str, Any]) -> bool:
+    return _awaits_trainer(pool) and not pool["pythonPackageSpec"].get("executorImageUri")
+
+
 def compose(
     request: JobRequest,
     *,
@@ -225,7 +244,7 @@ def compose(
 
 
 def lay_over_pools(spec: dict[str, Any], request: JobRequest) -> TrainerSource | None:
-    """Lay a trainer, arguments and variables over the pools of a CustomJobSpec. The trainer, if there is one.
+    """Lay a trainer, arguments, variables and machines over a spec's pools. The trainer, if there is one.
 
     Raises UsageError for one that is named twice and for an image that nothing runs in, ConfigError for a
     trainer that names nothing to run, or that no pool runs.
@@ -241,7 +260,10 @@ def lay_over_pools(spec: dict[str, Any], request: JobRequest) -> TrainerSource |
         source = _settle_module(spec["workerPoolSpecs"], source)
     elif request.executor_image_uri and request.config and not request.pools:
         _set_executor_image(spec.get("workerPoolSpecs") or [], request.executor_image_uri)
-    _lay_over_tasks(spec.get("workerPoolSpecs") or [], request)
+    pools = spec.get("workerPoolSpecs") or []
+    _lay_over_tasks(pools, request)
+    if pools and request.machine:
+        _lay_over_machines(pools, request.machine)
     return source
 
 
@@ -386,6 +408,36 @@ def _lay_over_tasks(pools: list[dict[str, Any]], request: JobRequest) -> None:
                 task["command"] = list(request.command)
             if request.env:
                 task["env"] = _merge_env(task.get("env", []), request.env)
+
+
+def _lay_over_machines(pools: list[dict[str, Any]], machine: dict[str, Any]) -> None:
+    """Lay a WorkerPoolSpec's part over the first pool; a second one of the same machines stays the same.
+
+    Its replicas are those of the job. Vertex AI wants the primary alone, so that the others are the second
+    pool. An accelerator that one machine type alone has brings that type, where none is named.
+    """
+    first, *others = pools
+    hardware = {key: value for key, value in machine.items() if key != "replicaCount"}
+    pools[0] = laid_over(first, hardware)
+    spec = pools[0].get("machineSpec", {})
+    if spec.get("acceleratorType") and not spec.get("machineType"):
+        kind, count = spec["acceleratorType"], spec.get("acceleratorCount", 1)
+        carriers, others_carry = machines_with(kind, count), machines_with(kind)
+        if len(carriers) == 1:
+            spec["machineType"] = carriers[0]
+        elif others_carry and not carriers:
+            least, *more = sorted({count for name in others_carry for count in GPUS[name][kind]})
+            also = f", or with {' or '.join(map(str, more))}" if more else ""
+            raise UsageError(
+                f"No machine type has {count} {kind}.", hint=f"Write --accelerator={kind}:{least}{also}."
+            )
+    if others and all(others[0].get(key) == first.get(key) for key in ("machineSpec", "diskSpec")):
+        pools[1] |= {key: deepcopy(pools[0][key]) for key in hardware}
+    if "replicaCount" in machine:
+        rest = machine["replicaCount"] - 1
+        second = (pools[1] if others else {}) or deepcopy(pools[0])
+        pools[0]["replicaCount"] = 1
+        pools[1:2] = [second | {"replicaCount": rest}] if rest else [{}] * (len(pools) > 2)
 
 
 def _merge_env(env: list[dict[str, str]], changes: dict[str, str]) -> list[dict[str, str]]:

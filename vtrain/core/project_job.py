@@ -53,11 +53,12 @@ def project_request(project: Pyproject, job: ProjectJob) -> JobRequest:
 
 
 def with_project_job(
-    request: JobRequest, project: Pyproject, job: ProjectJob, pools: Pools = ()
+    request: JobRequest, project: Pyproject | None, job: ProjectJob, pools: Pools = ()
 ) -> JobRequest:
     """The request with the project's job below it. `pools` change the machines and the images of the job.
 
-    What is to be packaged, and the file of `config`, are those of the request.
+    What is to be packaged, and the file of `config`, are those of the request. Without a `project` the job is
+    the request's own trainer.
     """
     if not job.config:  # else the pools are the file's, or those of the request
         request = msgspec.structs.replace(
@@ -79,7 +80,7 @@ def with_project_job(
         env=env | request.env,
         source=source,
         fields=laid_over(job_fields(job), request.fields),
-        fallback_name=(project.name or project.file.parent.name)[:MAX_DISPLAY_NAME],
+        fallback_name=(project.name or project.file.parent.name)[:MAX_DISPLAY_NAME] if project else "",
     )
 
 

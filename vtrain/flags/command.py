@@ -62,6 +62,12 @@ class CommandInfo(CommandHelp, frozen=True, kw_only=True):
 
 _NEAR = 0.75
 """How much an unknown option has to resemble one of the command's, which is then meant."""
+_MACHINE_FLAGS = {
+    "--replica-count": "--replicas={}",
+    "--accelerator-type": "--accelerator={}:1, with their number",
+    "--accelerator-count": "--accelerator=T4:{}, with their type",
+}
+"""Keys of pools that people take for flags, and the flags that set the same."""
 _NUMBER = re.compile(r"-\d[\d.e+-]*")
 
 
@@ -118,14 +124,14 @@ class FlagCommand(TyperCommand):
 
     def _place_of(self, words: list[str], ctx: Any) -> str:
         """A hint about the place of words that are no flag: with the machines, or with the trainer."""
-        from vtrain.core.pools import FLAG, MACHINE_KEYS
+        from vtrain.core.pools import FLAG
 
         word = words[0]
         if word.partition("=")[0] == FLAG:
             return "The pools of a trial are described in the file of --config: trialJobSpec.workerPoolSpecs"
-        key = word.removeprefix("--").partition("=")[0]
-        if key in MACHINE_KEYS and any(FLAG in param.opts for param in self.params):
-            return f"{key} is a key of {FLAG} and of [tool.vtrain.job]: write {FLAG}={key}=…"
+        key, _, value = word.partition("=")
+        if key in _MACHINE_FLAGS and any(FLAG in param.opts for param in self.params):
+            return f"Write {_MACHINE_FLAGS[key].format(value or ''.join(words[1:2]) or 'VALUE')}"
         if word == "--watch" and self.info.remainder != COMMAND:
             return "vtrain rerun JOB --watch runs a job again after each saved file."
         whose = "the command" if self.info.remainder == COMMAND else "the trainer"

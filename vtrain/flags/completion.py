@@ -126,6 +126,21 @@ def pool(incomplete: str) -> list[str]:
     return [f"{done}{comma}{item}" for item in found]
 
 
+def machines(incomplete: str) -> list[str]:
+    """The machine types of the table."""
+    from vtrain.runtime.machines import machine_types
+
+    return beginning(machine_types(), incomplete)
+
+
+def processors(incomplete: str) -> list[str]:
+    """Accelerators, by their short names and by those of the API."""
+    from vtrain.messages.hardware import SHORT_NAMES
+    from vtrain.messages.rules import ACCELERATORS
+
+    return beginning([*SHORT_NAMES, *sorted(ACCELERATORS)], incomplete)
+
+
 def jobs_of(*collections: str) -> Callable[[typer.Context, str], list[tuple[str, str]]]:
     """Return the completion of a job of these collections that the command can be about."""
 

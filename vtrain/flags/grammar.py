@@ -105,6 +105,38 @@ def size_in_bytes(text: str, flag: str) -> int:
         raise UsageError(f"{flag}: {text!r} is not a size.", hint="Write 512m or 2g.") from None
 
 
+def positive_number(text: str, flag: str) -> int:
+    """A whole number from 1. Raises UsageError for anything else."""
+    number = whole_number(text, flag)
+    if number < 1:
+        raise UsageError(f"{flag}: expected 1 or more, found {number}.")
+    return number
+
+
+def gigabytes(text: str, flag: str) -> int:
+    """The number in `200` or `200GB`. Raises UsageError for anything else."""
+    return positive_number(re.sub(r"(?i)\s*gi?b?\Z", "", text), flag)
+
+
+def accelerator(text: str, flag: str) -> dict[str, str | int]:
+    """The MachineSpec's part that `T4:2` or `NVIDIA_TESLA_T4:2` names; an empty text names none.
+
+    Raises UsageError for anything else.
+    """
+    from vtrain.messages.hardware import SHORT_NAMES  # the messages are not imported by every command
+    from vtrain.messages.rules import ACCELERATORS
+
+    if not text:
+        return {"acceleratorType": "", "acceleratorCount": 0}
+    given, colon, count = text.partition(":")
+    name = SHORT_NAMES.get(given.upper(), given.upper().replace("-", "_"))
+    if name not in ACCELERATORS:
+        every = f"Write {', '.join(SHORT_NAMES)}, or the API's name."
+        hint = did_you_mean(given.upper(), (*SHORT_NAMES, *ACCELERATORS), otherwise=every)
+        raise UsageError(f"{flag}: there is no accelerator {given!r}.", hint=hint)
+    return {"acceleratorType": name, "acceleratorCount": positive_number(count, flag) if colon else 1}
+
+
 def join_lists(values: Iterable[str], flag: str) -> tuple[str, ...]:
     """The items of a repeatable list flag, in order."""
     return tuple(item for value in values for item in split_list(value, flag))
@@ -126,10 +158,7 @@ def count_or_unlimited(text: str, flag: str) -> int | None:
     """A whole number from 1, or None for `unlimited`."""
     if text == "unlimited":
         return None
-    number = whole_number(text, flag)
-    if number < 1:
-        raise UsageError(f"{flag}: expected 1 or more, found {number}.")
-    return min(number, sys.maxsize)  # there is no more of anything
+    return min(positive_number(text, flag), sys.maxsize)  # there is no more of anything
 
 
 def labels(values: list[str], flag: str) -> dict[str, str]:

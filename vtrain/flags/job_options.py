@@ -2,14 +2,15 @@
 
 from typing import ClassVar
 
-from vtrain.flags.completion import credential_sources, files, modules, one_of, pool
-from vtrain.flags.grammar import account, proto_duration
+from vtrain.flags.completion import credential_sources, files, machines, modules, one_of, pool, processors
+from vtrain.flags.grammar import accelerator, account, gigabytes, positive_number, proto_duration
 from vtrain.flags.local_options import InteractiveFlag, LocalFlags
 from vtrain.flags.options import (
     CONTAINERS,
     GOOGLE_CLOUD,
     JOB,
     LOCAL,
+    MACHINES,
     OUTPUT,
     TRAINER,
     CommonFlags,
@@ -65,12 +66,63 @@ class JobFlags(ResourceFlags, frozen=True):
         panel=GOOGLE_CLOUD,
         to="jobSpec.enableDashboardAccess",
     )
+    yes: bool = switch(
+        "Take the image that vtrain proposes for a trainer without one.", short="-y", panel=TRAINER
+    )
     assignments: list[str] = items(
         "PATH=VALUE", "Any field of the API, as scheduling.strategy=SPOT. Repeatable.", name="set"
     )
 
 
-class SpecFlags(JobFlags, frozen=True):
+class MachineFlags(JobFlags, frozen=True):
+    """The machines of a job, laid over its first pool (`lay_over_machines`)."""
+
+    machine_type: str | None = flag(
+        "TYPE",
+        "Machine type, such as n1-standard-4.",
+        panel=MACHINES,
+        offer=machines,
+        to="jobSpec.workerPoolSpecs[0].machineSpec.machineType",
+    )
+    accelerator: str | None = flag(
+        "TYPE[:COUNT]",
+        "GPUs or TPUs of each replica, such as T4, L4:2 or NVIDIA_TESLA_V100:4. Where one machine type alone "
+        "has them, it needs no --machine-type.",
+        short="--gpus",
+        panel=MACHINES,
+        offer=processors,
+        to="jobSpec.workerPoolSpecs[0].machineSpec",
+        read=accelerator,
+    )
+    replicas: str | None = flag(
+        "N",
+        "Replicas of the job: the primary, and the others in a second pool.",
+        panel=MACHINES,
+        to="jobSpec.workerPoolSpecs[0].replicaCount",
+        read=positive_number,
+    )
+    boot_disk_size: str | None = flag(
+        "GB",
+        "Size of each machine's disk, such as 200.",
+        panel=MACHINES,
+        to="jobSpec.workerPoolSpecs[0].diskSpec.bootDiskSizeGb",
+        read=gigabytes,
+    )
+    spot: bool = switch(
+        "Take spot machines: cheaper, and they may be taken away.",
+        panel=MACHINES,
+        to="jobSpec.scheduling.strategy",
+        read=lambda _given, _flag: "SPOT",
+    )
+    flex_start: bool = switch(
+        "Wait for machines that are in demand, and start when all are there.",
+        panel=MACHINES,
+        to="jobSpec.scheduling.strategy",
+        read=lambda _given, _flag: "FLEX_START",
+    )
+
+
+class SpecFlags(MachineFlags, frozen=True):
     """Flags of custom jobs, laid over the config file."""
 
     config: str | None = flag(

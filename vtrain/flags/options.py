@@ -24,6 +24,7 @@ from vtrain.flags.row import FlagGroup, FlagSet, argument, flag, groups_of, item
 
 TRAINER = "Trainer"
 JOB = "Job"
+MACHINES = "Machines (Vertex AI)"
 PLACE = "Backend and region"
 OUTPUT = "Output"
 WAITING = "Waiting"
@@ -31,7 +32,7 @@ LOCAL = "This machine (local backends)"
 CONTAINERS = "Containers (backend docker)"
 GOOGLE_CLOUD = "Google Cloud"
 COMMON = "Common"
-HEADINGS = (TRAINER, JOB, PLACE, OUTPUT, WAITING, LOCAL, CONTAINERS, GOOGLE_CLOUD)
+HEADINGS = (TRAINER, JOB, MACHINES, PLACE, OUTPUT, WAITING, LOCAL, CONTAINERS, GOOGLE_CLOUD)
 """The headings of flags in the order of a help page; other headings follow the job's. The common flags are
 on a page of their own."""
 COMMAND = "COMMAND"

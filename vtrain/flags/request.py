@@ -37,6 +37,8 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.pyproject import ProjectJob, Pyproject
 from vtrain.settings import user_path
 
+FIRST_POOL = "workerPoolSpecs[0]"
+"""The step of a row's path at which the machines of a job begin."""
 PACKAGE_FORMATS = ("auto", "sdist", "image")
 _KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
 
@@ -75,21 +77,26 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         spec, trainer = self.spec, self.trainer
         check_format(trainer)
         env, env_names = split_env(spec.env)
+        fields = fields_of(spec)
+        machine = fields.get("jobSpec", {}).pop(FIRST_POOL, {})
         request = JobRequest(
             config=spec.config,
             allow_unknown_fields=spec.allow_unknown_fields,
-            pools=parse_pools(spec.worker_pool_spec),
+            pools=_with_machine(parse_pools(spec.worker_pool_spec), machine),
             args=_trainer_arguments(spec.args, remainder),
             command=join_lists(spec.command, "--command"),
             package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
             env=env,
             env_names=env_names,
             assignments=tuple(spec.assignments),
-            fields=fields_of(spec),
+            fields=fields,
+            machine=machine,
             source=trainer_source(trainer),
             executor_image_uri=trainer.executor_image_uri,
         )
-        if self.project is None or self.job is None:
+        if spec.spot and spec.flex_start:
+            raise UsageError("--spot and --flex-start exclude each other.")
+        if self.job is None:
             return request
         if request.source is None and self.pools and not self.job.config:
             check_has_folder(map(self.pools[0].get, EXTRA_KEYS))
@@ -108,21 +115,18 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
     `is_named` says that something else names what to run, such as the file of a tuning job.
     Raises ConfigError, with the line, for a job in pyproject.toml that cannot be run.
     """
-    found = find_project_job()
-    if found is None:
-        return JobLine(spec=spec, trainer=trainer)
-    project, job = found
-    pools = parse_pools(spec.worker_pool_spec)
-    if is_named or names_what_runs(spec, trainer, pools):
-        return JobLine(spec=spec, trainer=trainer, unused=project)
+    found, pools = find_project_job(), parse_pools(spec.worker_pool_spec)
+    _check_said_once(spec, trainer, pools)
+    project, job = found or (None, None)
+    if project is None or job is None or is_named or names_what_runs(spec, trainer, pools):
+        line = JobLine(spec=spec, trainer=trainer, unused=project)
+        return _with_pools(line, pools) if _are_of_trainer(pools, line) else line
     check_job(project, job)
     if spec.python_package_uris:
         raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
     if not job.config:
-        check_changes(pools, machine_pools(job, pools))
-        image = pools[0].get("executor-image-uri") if pools else ""
-        trainer = msgspec.structs.replace(trainer, executor_image_uri=image or trainer.executor_image_uri)
-        spec = msgspec.structs.replace(spec, worker_pool_spec=[])
+        line = _with_pools(JobLine(spec=spec, trainer=trainer, job=job), pools)
+        spec, trainer = line.spec, line.trainer
     else:
         spec = msgspec.structs.replace(spec, config=str(below(project, job.config)))
     trainer = _trainer_flags(trainer, project, job)
@@ -133,6 +137,64 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
         job=msgspec.structs.replace(job, image=trainer.executor_image_uri),
         pools=pools,
     )
+
+
+def _with_pools(line: JobLine, pools: Pools) -> JobLine:
+    """The line whose pools change the machines and the image of its job: the project's, or its trainer."""
+    trainer = line.trainer
+    named = ProjectJob(
+        path=trainer.local_package_path or "", module=trainer.python_module, script=trainer.script
+    )
+    job = line.job or named
+    check_changes(pools, machine_pools(job, pools))
+    image = pools[0].get("executor-image-uri") if pools else ""
+    return msgspec.structs.replace(
+        line,
+        spec=msgspec.structs.replace(line.spec, worker_pool_spec=[]),
+        trainer=msgspec.structs.replace(trainer, executor_image_uri=image or trainer.executor_image_uri),
+        job=job,
+        pools=pools,
+    )
+
+
+def _are_of_trainer(pools: Pools, line: JobLine) -> bool:
+    """Whether the pools say where the trainer of the flags runs, and none says what else does."""
+    trainer = line.trainer
+    named = trainer.local_package_path is not None or trainer.python_module or trainer.script
+    says_what = any(key in pool for pool in pools for key in NAMING_KEYS)
+    return bool(pools and named) and line.spec.config is None and not says_what
+
+
+def _with_machine(pools: Pools, machine: dict[str, Any]) -> Pools:
+    """The pools, of which the first needs no machine-type where flags say it."""
+    if not pools or not pools[0] or "machineSpec" not in machine:
+        return pools
+    return ({"machine-type": "", **pools[0]}, *pools[1:])
+
+
+def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> None:
+    """Raise UsageError where a flag and --worker-pool-spec say different things about the first pool."""
+    if not pools:
+        return
+    if spec.replicas is not None and len(pools) > 1:
+        raise UsageError(
+            f"--replicas is for one {FLAG}, and {len(pools)} are given.",
+            hint="Write replica-count=N in each.",
+        )
+    machine = fields_of(spec).get("jobSpec", {}).get(FIRST_POOL, {})
+    hardware = machine.get("machineSpec", {})
+    given = (
+        ("--executor-image-uri", "executor-image-uri", trainer.executor_image_uri or None),
+        ("--machine-type", "machine-type", hardware.get("machineType")),
+        ("--accelerator", "accelerator-type", hardware.get("acceleratorType")),
+        ("--accelerator", "accelerator-count", hardware.get("acceleratorCount")),
+        ("--replicas", "replica-count", machine.get("replicaCount")),
+    )
+    for flag, key, value in given:
+        if value is not None and pools[0].get(key, value) != value:
+            raise UsageError(
+                f"{flag} says {value}, and {FLAG} says {key}={pools[0][key]}.", hint="Keep one of them."
+            )
 
 
 def names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> bool:

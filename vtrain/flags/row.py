@@ -142,5 +142,7 @@ def fields_of(flags: FlagGroup) -> dict[str, Any]:
         below = document
         for parent in parents:
             below = below.setdefault(parent, {})
+        if isinstance(value, dict):
+            value = below.get(last, {}) | value
         below[last] = list(value) if isinstance(value, tuple) else value
     return document

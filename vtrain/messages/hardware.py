@@ -46,6 +46,14 @@ def mismatches(spec: CustomJobSpec) -> Iterator[FieldError]:
     yield from _of_tpu_job(spec)
 
 
+def machines_with(accelerator: str, count: int = 0) -> tuple[str, ...]:
+    """The machine types that take or have so many of an accelerator; without `count` any number of them."""
+    if accelerator in TPU_TYPES:
+        return (TPU_HOST,)
+    found = ((kind, choices.get(accelerator, ())) for kind, choices in GPUS.items())
+    return tuple(kind for kind, counts in found if (count in counts if count else counts))
+
+
 def is_tpu(machine: MachineSpec) -> bool:
     """Whether a machine has TPUs, by its type or by its accelerator."""
     return machine.accelerator_type.startswith("TPU") or machine.machine_type.startswith(TPU_FAMILIES)
@@ -86,8 +94,11 @@ def _of_gpus(machine: MachineSpec, choices: dict[str, tuple[int, ...]], path: st
         if not kind.startswith("n1-"):
             yield FieldError(f"{path}.acceleratorType", f"{kind} needs its accelerator named.", hint=hint)
     elif asked not in choices:
+        carriers = ", ".join(machines_with(asked))
+        hint = f"{hint}\n{asked} comes with {carriers}." if carriers else hint
         yield FieldError(f"{path}.acceleratorType", f"{kind} does not take {asked}.", hint=hint)
     elif count not in choices[asked] and not machine.gpu_partition_size:
+        hint = f"{kind} takes {_in_words({asked: choices[asked]})}."
         yield FieldError(f"{path}.acceleratorCount", f"{kind} does not take {count} {asked}.", hint=hint)
 
 
@@ -175,6 +186,19 @@ GPUS: dict[str, dict[str, tuple[int, ...]]] = {
     **{f"g4-standard-{48 * count}": {"NVIDIA_RTX_PRO_6000": (count,)} for count in (1, 2, 4, 8)},
 }
 """Machine types that take or have GPUs: which, and how many. Empty cells of the n1 table are inferred."""
+
+SHORT_NAMES = {
+    "T4": "NVIDIA_TESLA_T4",
+    "L4": "NVIDIA_L4",
+    "V100": "NVIDIA_TESLA_V100",
+    "P100": "NVIDIA_TESLA_P100",
+    "A100": "NVIDIA_TESLA_A100",
+    "A100-80": "NVIDIA_A100_80GB",
+    "H100": "NVIDIA_H100_80GB",
+    "H200": "NVIDIA_H200_141GB",
+    "B200": "NVIDIA_B200",
+}
+"""GPUs as people call them, by which flags name them."""
 
 _CUBE = re.compile(r"[1-9][0-9]*x[1-9][0-9]*x[1-9][0-9]*")
 _FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")

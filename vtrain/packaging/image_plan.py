@@ -110,7 +110,7 @@ def plan_image(
     if dockerfile is not None:
         return _plan_own(source, dockerfile, platform, strict)
     if not base:
-        raise _no_base(source)
+        raise no_base(source)
     check_image_name(base, "--executor-image-uri")
     check_source(source)
     requirements = read_image_requirements(source)
@@ -123,14 +123,22 @@ def plan_image(
     return msgspec.structs.replace(plan, warnings=checked.warnings)
 
 
-def _no_base(source: TrainerSource) -> ConfigError:
-    """The error for a trainer whose base image is not named, with the one that its imports suggest."""
-    imports = {name.partition(".")[0] for name in trainer_imports(read_trainer(source)).names}
-    framework, image = newest_image(imports)
+def proposed_image(source: TrainerSource) -> tuple[str, str]:
+    """The framework that a trainer imports, and the pre-built image with it; empty where there is none."""
+    return newest_image({name.partition(".")[0] for name in trainer_imports(read_trainer(source)).names})
+
+
+def no_base(source: TrainerSource, *, can_take: bool = False) -> ConfigError:
+    """The error for a trainer whose image is not named, with the one that its imports suggest.
+
+    `can_take` says that the command has --yes.
+    """
+    framework, image = proposed_image(source)
     given = f"For {framework}: --executor-image-uri={image}" if image else "Give --executor-image-uri=IMAGE"
+    take = "To take it, add --yes, or save it" if can_take and image else "Or save it"
     return ConfigError(
         "Vertex AI and Docker run a trainer in an image, and no base image is named.",
-        hint=f"{given}\nOr save it as image in [tool.vtrain.job] of pyproject.toml.",
+        hint=f"{given}\n{take} as image in [tool.vtrain.job] of pyproject.toml.",
     )
 
 

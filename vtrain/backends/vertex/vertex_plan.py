@@ -9,8 +9,8 @@ from typing import Any
 from vtrain.backends import BackendSettings, Replica
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
-from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.hardware import check_hardware, mismatches
+from vtrain.messages.custom_job import CustomJob, MachineSpec
+from vtrain.messages.hardware import check_hardware, machines_with, mismatches
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.pipeline_rules import check_pipeline
 from vtrain.messages.resources import Job, spec_of
@@ -74,9 +74,14 @@ def notices_about(job: Job) -> tuple[str, ...]:
     spec = spec_of(job)
     doubts = _broken_rules(job)
     if spec is not None:
-        pools = enumerate(spec.worker_pool_specs)
-        without = [i for i, p in pools if p.task and not (p.machine_spec and p.machine_spec.machine_type)]
-        doubts += [f"workerPoolSpecs[{index}].machineSpec.machineType: is required." for index in without]
+        for index, pool in enumerate(spec.worker_pool_specs):
+            machine = pool.machine_spec or MachineSpec()
+            if pool.task and not machine.machine_type:
+                fits = machines_with(machine.accelerator_type, machine.accelerator_count) or (
+                    "n1-standard-4",
+                )
+                add = f" Add --machine-type={fits[0]}." if isinstance(job, CustomJob) and index == 0 else ""
+                doubts.append(f"workerPoolSpecs[{index}].machineSpec.machineType: is required.{add}")
         doubts += [f"{doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
     output = spec.output_uri if spec is not None else ""
     if output and not output.startswith("gs://"):

@@ -1,0 +1,254 @@
+"""Machines by flag, and hints that lead to a plan: `run`, `submit`, `debug`, `create`, `local-run`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("google.auth", reason="needs the extra vertex")
+
+IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
+POOL = "--worker-pool-spec="
+VERTEX = ("--backend=vertex", "--project=demo-1", "--region=us-central1", "--staging-bucket=gs://bucket")
+HERE = ("--backend=process",)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a script that imports scikit-learn."""
+    (tmp_path / "train.py").write_text("import sklearn\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def spec(vtrain: Any) -> Any:
+    """The jobSpec that a line would make on Vertex AI."""
+
+    def plan(*argv: str) -> dict[str, Any]:
+        ended = vtrain(*argv, *VERTEX, "--dry-run", "--format=json")
+        assert ended.code == 0, ended.err
+        found: dict[str, Any] = json.loads(ended.out)["jobSpec"]
+        return found
+
+    return plan
+
+
+def machine(kind: str, accelerator: str = "", count: int = 0) -> dict[str, Any]:
+    gpus = {"acceleratorType": accelerator, "acceleratorCount": count} if accelerator else {}
+    return {"machineType": kind} | gpus
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--machine-type=n1-standard-4",), machine("n1-standard-4")),
+        (("--machine-type=n1-standard-4", "--gpus=T4"), machine("n1-standard-4", "NVIDIA_TESLA_T4", 1)),
+        (("--gpus=l4:2",), machine("g2-standard-24", "NVIDIA_L4", 2)),
+        (("--gpus=A100-80:4",), machine("a2-ultragpu-4g", "NVIDIA_A100_80GB", 4)),
+        (("--gpus=H100",), machine("a3-highgpu-1g", "NVIDIA_H100_80GB", 1)),
+        (("--accelerator=nvidia-b200:8",), machine("a4-highgpu-8g", "NVIDIA_B200", 8)),
+        (("--accelerator=TPU_V3:8",), machine("cloud-tpu", "TPU_V3", 8)),
+        (
+            (f"{POOL}machine-type=n1-standard-8", "--gpus=V100:2"),
+            machine("n1-standard-8", "NVIDIA_TESLA_V100", 2),
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_flags_name_the_machine(spec: Any, flags: tuple[str, ...], expected: dict[str, Any]) -> None:
+    (pool,) = spec("submit", "train.py", f"--executor-image-uri={IMAGE}", *flags)["workerPoolSpecs"]
+    assert (pool["machineSpec"], pool["replicaCount"]) == (expected, "1")
+    assert pool["pythonPackageSpec"]["executorImageUri"] == IMAGE
+
+
+def test_the_replicas_beside_the_primary_are_the_second_pool(spec: Any) -> None:
+    flags = ("--machine-type=n1-standard-4", "--boot-disk-size=200", "--replicas=3", "--flex-start")
+    for line in (
+        ("submit", "train.py", f"--executor-image-uri={IMAGE}", "--args=x"),
+        ("submit", "train.py", f"{POOL}executor-image-uri={IMAGE},requirements=pandas", "--args=x"),
+        ("custom-jobs", "create", "--display-name=x", f"{POOL}container-image-uri=busybox", "--args=x"),
+    ):
+        found = spec(*line, *flags)
+        first, second = found["workerPoolSpecs"]
+        assert found["scheduling"] == {"strategy": "FLEX_START"}
+        assert (first["replicaCount"], first["diskSpec"]["bootDiskSizeGb"]) == ("1", 200)
+        assert second == first | {"replicaCount": "2"}
+
+
+def test_flags_are_laid_over_a_file(spec: Any, folder: Path) -> None:
+    container = {"imageUri": "busybox"}
+    pools: list[dict[str, Any]] = [
+        {"machineSpec": machine("n1-standard-4"), "replicaCount": count, "containerSpec": container}
+        for count in (1, 4, 1)
+    ]
+    pools[2]["machineSpec"] = machine("n1-standard-8")
+    (folder / "job.json").write_text(json.dumps({"displayName": "x", "jobSpec": {"workerPoolSpecs": pools}}))
+    line = ("custom-jobs", "create", "--config=job.json", "--machine-type=n1-standard-16")
+    found = spec(*line, "--replicas=3")["workerPoolSpecs"]
+    kinds = [(pool["machineSpec"]["machineType"], pool["replicaCount"]) for pool in found]
+    assert kinds == [("n1-standard-16", "1"), ("n1-standard-16", "2"), ("n1-standard-8", "1")]
+    first, second, third = spec(*line, "--replicas=1")["workerPoolSpecs"]
+    assert (first["replicaCount"], second, third) == ("1", {}, found[2])
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--machine-type=a", f"{POOL}machine-type=b"), "--machine-type says a, and --worker-pool-spec says"),
+        (
+            ("--gpus=T4:2", f"{POOL}accelerator-count=1,accelerator-type=NVIDIA_TESLA_T4"),
+            "--accelerator says 2,",
+        ),
+        (("--replicas=2", f"{POOL}replica-count=3"), "--replicas says 2, and --worker-pool-spec says"),
+        (("--executor-image-uri=a", f"{POOL}executor-image-uri=b"), "--executor-image-uri says a, and"),
+        (("--replicas=2", f"{POOL}machine-type=a", f"{POOL}machine-type=a"), "--replicas is for one"),
+        (("--spot", "--flex-start"), "--spot and --flex-start exclude each other"),
+        (("--replicas=0",), "--replicas: expected 1 or more, found 0"),
+        (("--boot-disk-size=big",), "--boot-disk-size: expected a whole number"),
+        (("--gpus=T5",), "--accelerator: there is no accelerator 'T5'"),
+        (("--gpus=H200",), "No machine type has 1 NVIDIA_H200_141GB"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_meant_is_one_sentence(vtrain: Any, flags: tuple[str, ...], said: str) -> None:
+    ended = vtrain("submit", "train.py", *HERE, "--dry-run", *flags)
+    assert ended.code == 2
+    assert f"ERROR: {said}" in ended.err
+
+
+def test_an_image_is_taken_where_that_is_said(spec: Any, vtrain: Any) -> None:
+    refused = vtrain("submit", "train.py", *VERTEX, "--dry-run")
+    assert refused.code == 1
+    assert f"For scikit-learn: --executor-image-uri={IMAGE}\n  To take it, add --yes" in refused.err
+    (pool,) = spec("submit", "train.py", "--yes", "--machine-type=n1-standard-4")["workerPoolSpecs"]
+    assert pool["pythonPackageSpec"]["executorImageUri"] == IMAGE
+    said = vtrain("submit", "train.py", "-y", *VERTEX, "--dry-run").err
+    assert f"Image: {IMAGE}, for scikit-learn (--yes).\n" in said
+
+
+def test_a_machine_is_noted_once_on_this_machine(vtrain: Any) -> None:
+    line = ("run", "train.py", *HERE, "--dry-run", "--machine-type=n1-standard-4", "--replicas=2", "--spot")
+    ended = vtrain(*line)
+    assert ended.code == 0
+    assert ended.err.count("only its memory counts here, for the queue") == 1
+
+
+PLACEHOLDERS = {
+    "IMAGE": IMAGE,
+    "COUNT": "1",
+    "NAME": "digits",
+    "MODULE": "train",
+    "FILE": "train.py",
+    "DIR": "./",
+    "PACKAGE.MODULE": "train",
+    "VALUE": "1",
+}
+SUBMIT = ("submit", "train.py", *VERTEX)
+CREATE = ("custom-jobs", "create", *VERTEX)
+MISTAKES = {
+    "no-image": SUBMIT,
+    "no-image-in-the-pool": (*SUBMIT, f"{POOL}machine-type=n1-standard-4"),
+    "no-machine": (*SUBMIT, f"--executor-image-uri={IMAGE}"),
+    "no-machine-for-a-gpu": (*SUBMIT, f"--executor-image-uri={IMAGE}", "--gpus=L4"),
+    "gpu-of-another-machine": ("run", "train.py", *HERE, "--machine-type=n1-standard-4", "--gpus=L4"),
+    "count-of-another-machine": ("run", "train.py", *HERE, "--machine-type=n1-standard-16", "--gpus=V100"),
+    "no-such-count": (*SUBMIT, "--yes", "--gpus=H200"),
+    "misspelt-gpu": ("run", "train.py", *HERE, "--gpus=A10"),
+    "two-values": (*SUBMIT, "--yes", "--machine-type=n1-standard-4", f"{POOL}machine-type=n1-standard-8"),
+    "key-for-a-flag": ("run", "train.py", *HERE, "--replica-count=2"),
+    "type-for-a-flag": ("debug", "train.py", *HERE, "--accelerator-type=NVIDIA_TESLA_T4"),
+    "count-for-a-flag": ("run", "train.py", *HERE, "--accelerator-count=2"),
+    "pool-without-a-machine": (
+        "custom-jobs",
+        "create",
+        *HERE,
+        f"{POOL}local-package-path=.,script=train.py",
+        "--display-name=x",
+    ),
+    "pool-without-an-image": (*CREATE, f"{POOL}machine-type=n1-standard-4", "--display-name=x"),
+    "package-without-an-image": (
+        *CREATE,
+        f"{POOL}machine-type=n1-standard-4,local-package-path=.,script=train.py",
+    ),
+    "package-without-a-program": (
+        *CREATE,
+        f"{POOL}machine-type=n1,executor-image-uri={IMAGE},local-package-path=.",
+    ),
+    "folder-without-a-program": (
+        "custom-jobs",
+        "create",
+        *HERE,
+        "--local-package-path=.",
+        "--display-name=x",
+    ),
+    "script-without-a-folder": (*CREATE, "--script=train.py", "--display-name=x", "--yes"),
+    "nothing-to-run": ("submit", *HERE),
+    "nothing-to-run-here": ("custom-jobs", "local-run", *HERE),
+    "script-without-its-flag": ("custom-jobs", "local-run", "train.py", *HERE),
+    "script-without-its-flag-on-create": (*CREATE, "train.py", "--display-name=x", "--yes"),
+    "no-name": (*CREATE, f"{POOL}machine-type=n1-standard-4,container-image-uri=busybox"),
+    "arguments-without-dashes": ("run", "train.py", *HERE, "--epochs=3"),
+}
+
+
+RULES = (
+    (r"comes with ([\w-]+)", "--machine-type={}"),
+    (r"takes (\d+)", "--accelerator=V100:{}"),
+    (r"Did you mean ([\w-]+)", "--accelerator={}"),
+)
+"""Hints without a flag in them, and the flag that they mean."""
+
+
+def heeded(line: tuple[str, ...], said: str) -> tuple[str, ...]:
+    """The line as a hint wants it: with its flags, with its keys of a pool, or as the command in it."""
+    error, _, hint = said.partition("\n")
+    hint = re.sub(
+        r"(?<=[=:])(?:PACKAGE\.)?[A-Z]{3,}\b",
+        lambda found: PLACEHOLDERS[found[0]],
+        re.split(r",? or\b:?", hint or error.partition(" Add ")[2] or error)[0],
+    )
+    if "put it after --" in hint:
+        ours = hint.rpartition(" -- ")[2].strip()
+        return (*(word for word in line if word not in ours), "--", ours)
+    if "Keep one of them" in hint:
+        return tuple(word for word in line if not word.startswith("--machine-type="))
+    given = re.findall(r"(?<![\w-])--[a-z-]+=(?:\.(?=[,\s]|\Z)|[^\s,)]*[^\s,).])", hint)
+    for pattern, flag in RULES:
+        if found := re.search(pattern, hint):
+            given = [flag.format(found[1])]
+            break
+    keys = re.findall(r"(?<![\w-])([a-z-]+=[^\s]*[^\s.;])", hint)
+    if keys and not given:
+        return tuple(f"{word},{keys[0]}" if word.startswith(POOL) else word for word in line)
+    command = re.search(r"vtrain ((?:submit|run|debug) \S+\.py)", hint)
+    if command and not given:
+        return (*command[1].split(), *line[1:])
+    wrong = re.search(r"No such option: (--[a-z-]+)|does not take '(.+)'", error)
+    dropped = {word.partition("=")[0] for word in given} | set(wrong.groups() if wrong else ())
+    dropped |= {"--gpus"} if "--accelerator" in dropped else set()
+    return (*(word for word in line if word.partition("=")[0] not in dropped), *given)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_hint_leads_to_a_plan(vtrain: Any, mistake: str) -> None:
+    line, seen = MISTAKES[mistake], []
+    for _ in range(3):
+        cut = line.index("--") if "--" in line else len(line)
+        ended = vtrain(*line[:cut], "--dry-run", *line[cut:])
+        found = re.search(
+            r"(?:ERROR: |WARNING: The service may refuse this job\. )(.+(?:\n  .+)*)", ended.err
+        )
+        if found is None:
+            break
+        assert found[0] not in seen, f"{' '.join(line)}: a circle"
+        seen.append(found[0])
+        changed = heeded(line, found[1].replace("\n  ", "\n"))
+        assert changed != line, f"no hint: {found[0]}"
+        line = changed
+    assert (ended.code, found) == (0, None), (line, seen, ended.err)
+    assert seen, "not a mistake"
