@@ -6,6 +6,7 @@ nobody else's; it reaches no network.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -62,10 +63,11 @@ class SecondEngine:
         self._end(signal.SIGKILL)
         self._bury_containerd()
 
-    def container_log(self) -> TextIO:
-        """The engine's own log of its one container, which can be read after that is removed."""
-        (file,) = self._folder.glob("**/*-json.log")
-        return file.open()
+    def container_logs(self) -> dict[str, TextIO]:
+        """The engine's own log of each container by its name; they can be read after it is removed."""
+        files = self._folder.glob("data/containers/*/config.v2.json")
+        logs = {json.loads(file.read_bytes())["Name"][1:]: file.parent for file in files}
+        return {name: (folder / f"{folder.name}-json.log").open() for name, folder in logs.items()}
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:

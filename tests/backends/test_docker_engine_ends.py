@@ -125,7 +125,8 @@ def test_a_trainer_that_outlives_the_engine_loses_no_line(
     scene: Scene, end: Callable[[SecondEngine], None]
 ) -> None:
     scene.begin(800)
-    with scene.engine.container_log() as engine_log:
+    (kept,) = scene.engine.container_logs().values()
+    with kept as engine_log:
         end(scene.engine)
         time.sleep(1)
         scene.engine.start()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
+from typing import TextIO
 
 import pytest
 from aftermath import check, check_all
@@ -22,11 +24,19 @@ ROUNDS = 3
     "own_engine", [{}, {"live_restore": True}], indirect=True, ids=["plain", "live-restore"]
 )
 def test_stopped_and_killed(engine_place: Place, own_engine: SecondEngine) -> None:
-    place = engine_place
+    """What the engine itself has lost while it stopped is in its own log neither."""
+    place, kept = engine_place, ExitStack()
+    logs: dict[str, TextIO] = {}
+
+    def keep_logs() -> None:
+        for name, file in own_engine.container_logs().items():
+            logs[name] = kept.enter_context(file)
+
     jobs = [place.job(), place.job({"code": 6 * 7}, pools=(1, 1))]
     names = [place.submit(job) for job in jobs]
     for _ in range(ROUNDS):
         until_containers_run(place, names)
+        keep_logs()
         if place.chance.random() < 0.5:
             kill_supervisor(place, place.chance.choice(names))
         end_engine(place, own_engine)
@@ -35,9 +45,13 @@ def test_stopped_and_killed(engine_place: Place, own_engine: SecondEngine) -> No
             kill_supervisor(place, place.chance.choice(names))
         own_engine.start()
     until_containers_run(place, names)
+    keep_logs()
     place.enough(*(job.display_name for job in jobs))
-    check(place, names[0], states.SUCCEEDED)
-    check(place, names[1], states.FAILED)
+    ended = [place.ended(name) for name in names]
+    with kept:
+        recorded = {name: file.read() for name, file in logs.items()}
+    for job, state in zip(ended, (states.SUCCEEDED, states.FAILED), strict=True):
+        check(place, job.name, state, recorded=recorded)
     check_all(place)
 
 
