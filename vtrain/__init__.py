@@ -11,6 +11,10 @@ The public names are imported when they are first used, as most commands need fe
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -35,12 +39,21 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]
 
 
+def _module(name: str) -> Any:
+    from importlib import import_module
+
+    return import_module(name)
+
+
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    return getattr(_module(_HOMES[name]), name)
 
-    return getattr(import_module(_HOMES[name]), name)
+
+def load_ipython_extension(shell: object) -> None:
+    """Answer `%load_ext vtrain` of a notebook: `%%vtrain [flags]` runs a cell as a job."""
+    _module("vtrain.commands.cell_magic").register(shell)
 
 
 def __dir__() -> list[str]:

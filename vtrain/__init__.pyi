@@ -16,3 +16,5 @@ from vtrain.messages.log import LogEntry as LogEntry
 from vtrain.messages.log import LogQuery as LogQuery
 
 __version__: str
+
+def load_ipython_extension(shell: object) -> None: ...

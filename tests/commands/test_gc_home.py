@@ -247,6 +247,38 @@ def test_what_cannot_be_removed_is_told_and_ends_with_1(vtrain_home: Path) -> No
     assert ended.returncode == 1 and output.exists() and not left.exists()
 
 
+def test_all_takes_every_kind_of_any_age_and_says_what_stays(
+    vtrain, trainer: Path, vtrain_home: Path
+) -> None:
+    job = create(vtrain, trainer, "--wait")
+    found = documents(vtrain, "gc", "--all")
+    fates = {(entry["kind"], entry["status"]) for entry in found}
+    assert fates == {
+        ("job", "removed"),
+        ("output", "removed"),
+        ("package", "kept: used within the last hour"),
+        ("environment", "kept: used within the last hour"),
+    }
+    assert vtrain("custom-jobs", "describe", job).code == 1
+    age(vtrain_home, 1)
+    ended = vtrain("gc", "--all")
+    assert ended.code == 0 and "kept" not in ended.out
+    assert vtrain("gc", "--all").err.endswith("There is nothing to remove.\n")
+
+
+def test_files_of_several_names_count_once(vtrain, vtrain_home: Path) -> None:
+    for name in ("a", "b"):
+        (vtrain_home / "environments" / "packages" / name).mkdir(parents=True)
+    first = vtrain_home / "environments" / "packages" / "a" / "large"
+    first.write_bytes(b"1" * 1000)
+    os.link(first, first.with_name("again"))
+    os.link(first, first.parents[1] / "b" / "large")
+    age(vtrain_home, 40)
+    found = documents(vtrain, "gc", "--dry-run")
+    assert sorted(entry["size"] for entry in found) == [0, 1000]
+    assert "2 environments, 1.0 kB; 2 would go, 1.0 kB." in vtrain("gc", "--dry-run").err
+
+
 def test_output_that_is_a_models_is_kept(vtrain, trainer: Path, vtrain_home: Path) -> None:
     folder = output_folder(vtrain, trainer, vtrain_home)
     (folder / "model").mkdir(exist_ok=True)

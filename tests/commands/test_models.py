@@ -83,6 +83,22 @@ def test_versions_are_named_by_number_and_alias(vtrain: Any, upload: Any) -> Non
     assert described(vtrain, "digits@best")["versionId"] == "3"
 
 
+def test_a_model_is_named_as_people_call_it(vtrain: Any, upload: Any) -> None:
+    assert "There is no model on this machine yet." in vtrain("models", "describe", "@last").err
+    for name in ("older", "digits"):
+        upload(f"--model-id={name}")
+    assert described(vtrain, "@last")["name"] == NAME
+    ended = vtrain("models", "describe", "Digits@1", "--format=value(name)")
+    assert (ended.code, ended.out) == (0, f"{NAME}\n")
+    assert f"2 models are called Digits; this is the newest: {NAME}\n" in ended.err
+    ended = vtrain("models", "delete", "Digits")
+    assert ended.code == 1 and "ERROR: 2 models are called Digits.\n  Name one:\n" in ended.err
+    assert vtrain("models", "delete", "older").code == 0
+    assert vtrain("models", "delete", "Digits").code == 0
+    ended = vtrain("models", "describe", "Digits")
+    assert ended.code == 1 and "not found" in ended.err
+
+
 def test_a_version_goes_and_the_default_one_does_not(vtrain: Any, upload: Any, files: Path) -> None:
     upload("--model-id=digits")
     upload("--parent-model=digits")

@@ -12,7 +12,7 @@ from vtrain.errors import ConfigError
 from vtrain.packaging.candidates import named_candidate
 
 FILES = {
-    "nb.ipynb": b'{"cells": []}',
+    "nb.ipynb": b"cells",
     "requirements.txt": b"# six\n",
     "job.yaml": b"a: 1\n",
     "pyproject.toml": b"",
@@ -22,7 +22,7 @@ FILES = {
     "noted": b"# !/bin/sh\n",
     "odd": b"#!\n",
 }
-RUNNABLE = "Python (.py), a shell script (.sh) or a file that begins with #!"
+RUNNABLE = "Python (.py), a notebook (.ipynb), a shell script (.sh) or a file that begins with #!"
 POOL = "--worker-pool-spec=machine-type=n1-standard-4,executor-image-uri=x,local-package-path=.,script="
 
 
@@ -41,7 +41,7 @@ def test_what_is_no_program_is_refused(folder: Path, vtrain: Any, name: str) -> 
     assert (ended.code, ended.out) == (1, "")
     assert "Traceback" not in ended.err
     if name == "nb.ipynb":
-        assert "ERROR: nb.ipynb is a notebook.\n  jupyter nbconvert --to script nb.ipynb" in ended.err
+        assert "ERROR: nb.ipynb is no notebook that vtrain can run: " in ended.err
     else:
         assert f"ERROR: {name} is no program. What runs is {RUNNABLE}.\n" in ended.err
 

@@ -94,9 +94,9 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     )
     assert f"export HTTPS_PROXY=http://vtrain:{token}@{address.removeprefix('http://')}\n" in exports
     assert list((machine.home / "emulator").glob("*.key")) == []
-    shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT"'
+    shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT $CLOUDSDK_AI_REGION"'
     told = subprocess.run(["sh", "-c", shell, "sh", exports], capture_output=True, text=True, check=True)
-    assert told.stdout == "emulator\n"
+    assert told.stdout == "emulator us-central1\n"
     port = address.rpartition(":")[2]
     again = machine.run("start", "--detach", f"--port={port}")
     assert again.returncode == 1 and f"An emulator answers at port {port} already." in again.stderr

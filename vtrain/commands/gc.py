@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from vtrain.backends.registry import every_backend, plugin_faults
-from vtrain.commands.session import open_console
+from vtrain.commands.session import answer_to, open_console
 from vtrain.errors import EngineError, StorageError, UnavailableError, UsageError
 from vtrain.flags.grammar import duration_seconds, join_lists
 from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
@@ -34,6 +34,7 @@ from vtrain.sizes import size_in_words
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 NARROW_TABLE = "table(name, kind, sizeText:label=SIZE, created.date('%Y-%m-%d'), status)"
 """The table on a terminal, which is too narrow for TABLE."""
+NOT_REMOVED = "Nothing was removed."
 AGE_FLAG, OLDER_THAN = "--older-than", "30d"
 _NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 
@@ -45,6 +46,11 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     """
     console = open_console(common)
     search = _search(prune)
+    if prune.all and not run.dry_run and not console.quiet and sys.stdin.isatty() and sys.stderr.isatty():
+        question = "Remove all ended jobs, their output, and what is cached? [y/N]: "
+        if answer_to(console, question, otherwise=NOT_REMOVED).lower() not in ("y", "yes"):
+            console.status(NOT_REMOVED)
+            return
     documents: list[dict[str, Any]] = []
     failed = 0
     is_table = console.format is None and sys.stdout.isatty()
@@ -59,7 +65,7 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     if documents or console.format is not None:
         console.results(documents, NARROW_TABLE if is_table else TABLE)
     if not failed or not all(map(_stays, documents)):
-        _sum_up(console, documents, dry_run=run.dry_run)
+        _sum_up(console, documents, dry_run=run.dry_run, tells_kept=search.tells_kept)
     if run.dry_run:
         _tell_usage(console, search, documents)
     if failed:
@@ -70,17 +76,22 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
 def _search(prune: PruneFlags) -> Search:
     return Search(
         home=home_folder(),
-        older_than=_age(prune.older_than),
+        older_than=_age("0s" if prune.all and prune.older_than is None else prune.older_than),
         now=time.time(),
         kinds=_kinds(prune),
         all_homes=prune.all_homes,
-        images_of_any_age=prune.images and prune.older_than is None,
+        images_of_any_age=(prune.images or prune.all) and prune.older_than is None,
+        tells_kept=prune.all,
     )
 
 
 def _kinds(prune: PruneFlags) -> frozenset[str]:
     """The kinds to look for; empty for the usual ones. Raises UsageError for one that does not exist."""
     kinds = join_lists(prune.kind, "--kind")
+    if prune.all:
+        if kinds or prune.images:
+            raise UsageError("--all is for every kind: leave --kind and --images out.")
+        return frozenset(KINDS)
     if kinds and prune.images:
         hint = f"Instead of --images: --kind={','.join(ON_ENGINE)}"
         raise UsageError("--images and --kind exclude each other.", hint=hint)
@@ -110,7 +121,7 @@ def _of_backends(console: Console, search: Search) -> Iterator[Candidate]:
             with plugin_faults(backend.name):
                 yield from backend.garbage(search)
         except (EngineError, UnavailableError) as error:
-            if search.kinds:
+            if search.kinds and not search.tells_kept:
                 raise
             console.status(f"Images and containers are left as they are: {error.message}")
 
@@ -151,12 +162,16 @@ def _stays(document: dict[str, Any]) -> bool:
     return document["status"] not in ("removed", "would be removed")
 
 
-def _sum_up(console: Console, documents: list[dict[str, Any]], *, dry_run: bool) -> None:
+def _sum_up(console: Console, documents: list[dict[str, Any]], *, dry_run: bool, tells_kept: bool) -> None:
     going = [document for document in documents if not _stays(document)]
     if not going:
         nothing = "Nothing is removed: STATUS says why." if documents else "There is nothing to remove."
         console.status(nothing)
         return
+    kept = [document for document in documents if document["status"].startswith("kept: ")]
+    more = f" Kept {len(kept)}, {size_in_words(sum(each['size'] for each in kept))}: STATUS says why."
     items = "1 item" if len(going) == 1 else f"{len(going)} items"
     size = size_in_words(sum(document["size"] for document in going))
-    console.status(f"{'Would remove' if dry_run else 'Removed'} {items}, {size}.")
+    console.status(
+        f"{'Would remove' if dry_run else 'Removed'} {items}, {size}.{more if kept and tells_kept else ''}"
+    )

@@ -13,6 +13,7 @@ import msgspec
 from vtrain.backends import Query
 from vtrain.backends.model_interface import ModelRegistryBackend
 from vtrain.backends.pager import pages
+from vtrain.backends.registry import find_backend, is_choice
 from vtrain.commands.jobs import query_all
 from vtrain.commands.selection import show_list
 from vtrain.commands.session import (
@@ -22,9 +23,11 @@ from vtrain.commands.session import (
     open_session,
     resource_document,
     sent_document,
+    wish_of,
 )
+from vtrain.core.references import LAST
 from vtrain.core.target import full_name
-from vtrain.errors import ConfigError, ServiceError, UsageError
+from vtrain.errors import ConfigError, NotFoundError, ServiceError, UsageError
 from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import (
     ModelCopyFlags,
@@ -33,11 +36,12 @@ from vtrain.flags.model_options import (
     UploadFlags,
 )
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
-from vtrain.messages.model import ModelPage, ModelTarget
+from vtrain.messages.model import Model, ModelPage, ModelTarget
 from vtrain.messages.names import MODEL, parse_name
 from vtrain.messages.structs import Operation
 from vtrain.retry import wait_until
-from vtrain.settings import find_region, user_path
+from vtrain.runtime.model_registry import ModelRegistry
+from vtrain.settings import find_region, given_backend, home_folder, user_path
 from vtrain.staging import file_uri
 
 MODEL_TABLE = "table(name.basename():label=MODEL_ID, displayName)"
@@ -105,13 +109,15 @@ def describe(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> No
 
 def delete(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Remove a model with all its versions."""
-    session, name = open_model(model, place, common)
+    target, name = find_model(model, place, common, only_one=True)
+    session = target.open()
     _show_deleted(session, name, session.models.delete_model(name))
 
 
 def delete_version(model: ModelVersionFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Remove one version of a model."""
-    session, name = open_model(model, place, common)
+    target, name = find_model(model, place, common, only_one=True)
+    session = target.open()
     _show_deleted(session, name, session.models.delete_model_version(name))
 
 
@@ -121,14 +127,48 @@ def open_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple
     return target.open(), name
 
 
-def find_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Target, str]:
-    """The target of a command about a model, and its full name. Raises ConfigError for what is none."""
-    base, at, version = model.text.partition("@")
+def find_model(
+    model: NameFlag, place: PlaceFlags, common: CommonFlags, *, only_one: bool = False
+) -> tuple[Target, str]:
+    """The target of a command about a model, and its full name. Raises ConfigError for what is none.
+
+    A model of this machine is also named by its display name, or `@last`: of several the newest is meant, or
+    ConfigError is raised where it may be `only_one`.
+    """
+    base, at, version = (LAST, "", "") if model.text == LAST else model.text.partition("@")
     if at and not re.fullmatch("[A-Za-z0-9-]+", version):
         raise ConfigError(f"{model.text!r} names no version.", hint="Write ID@VERSION or ID@ALIAS.")
+    named = _named_here(base, place, common)
+    if len(named) > 1 and only_one:
+        names = [f"vtrain {MODEL.group} describe {each.name}" for each in named]
+        raise ConfigError(f"{len(named)} models are called {base}.", hint="\n".join(["Name one:", *names]))
+    base = named[0].name if named else base
     target = find_target(common, place, name=base, kind=MODEL)
+    if len(named) > 1:
+        called = model.text.partition("@")[0]
+        target.console.status(f"{len(named)} models are called {called}; this is the newest: {base}")
     project, location = target.settings.project, target.settings.region
     return target, f"{full_name(base, MODEL, project=project, location=location)}{at}{version}"
+
+
+def _named_here(word: str, place: PlaceFlags, common: CommonFlags) -> list[Model]:
+    """The models of this machine that a word means, unless it is an id: the newest first.
+
+    Raises NotFoundError for the newest where there is none.
+    """
+    chosen = given_backend(place.backend)
+    is_elsewhere = chosen is not None and not (is_choice(chosen.value) or find_backend(chosen.value).is_local)
+    if is_elsewhere or not word or "/" in word or wish_of(common, place).names_service:
+        return []
+    query = Query(collection=MODEL.collection, location=place.region.rpartition("/")[2])
+    models = ModelRegistry(home_folder()).list_models(query).models
+    if word == LAST:
+        if not models:
+            raise NotFoundError("There is no model on this machine yet.")
+        return [models[0]]
+    if any(each.name.endswith(f"/{word}") for each in models):
+        return []
+    return [each for each in models if each.display_name == word]
 
 
 def _show(

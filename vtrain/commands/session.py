@@ -14,7 +14,7 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.codec import to_document
-from vtrain.messages.names import CUSTOM_JOB, ResourceKind
+from vtrain.messages.names import CUSTOM_JOB, DEFAULT_REGION, ResourceKind
 from vtrain.messages.secrets import is_made_here, masked_document
 from vtrain.messages.structs import Resource
 from vtrain.output.colours import dim
@@ -45,8 +45,7 @@ class CommandConsole(Console, Reporter):
         can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not self.quiet
         if property_value("ai", "region") or not can_ask or property_flag("core", "disable_prompts"):
             return ""
-        lines = [f" [{number}] {region}" for number, region in enumerate(MENU, start=1)]
-        self.status("\n".join(["In which region?", *lines, f" [{len(lines) + 1}] none: cancel"]))
+        self.status(f"In which region? Enter takes {DEFAULT_REGION}, ? lists all.")
         region = _choose(self)
         self.status(f"To make it the default: gcloud config set ai/region {region}")
         return region
@@ -202,6 +201,12 @@ def _choose(console: Console) -> str:
     numbers = [str(number) for number in range(1, len(MENU) + 1)]
     while True:
         word = answer_to(console, "Number or name: ", otherwise=NO_REGION, hint=GIVE_REGION)
+        if not word:
+            return DEFAULT_REGION
+        if word == "?":
+            lines = [f" [{number}] {region}" for number, region in enumerate(MENU, start=1)]
+            console.status("\n".join([*lines, f" [{len(lines) + 1}] none: cancel"]))
+            continue
         if word == str(len(MENU) + 1):
             raise ConfigError(NO_REGION, hint=GIVE_REGION)
         if word in TRAINING_REGIONS:

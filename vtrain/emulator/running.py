@@ -21,6 +21,7 @@ from vtrain.https_proxy import (
     direct_hosts,
     led_variables,
 )
+from vtrain.messages.names import DEFAULT_REGION
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import DamagedFileError, read_struct
@@ -179,6 +180,7 @@ def environment_of(running: Running, home: Path) -> dict[str, str]:
         # gcloud storage drops the path from addresses of uploads and downloads, and sends an access token
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(running.token_file(home)) if running.token else "",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "" if running.token else "true",
+        "CLOUDSDK_AI_REGION": os.environ.get("CLOUDSDK_AI_REGION") or DEFAULT_REGION,
         "CLOUDSDK_CORE_PROJECT": running.project,
         "CLOUDSDK_CONFIG": str(Home(home.absolute()).emulator / "gcloud"),
         "GOOGLE_APPLICATION_CREDENTIALS": "",

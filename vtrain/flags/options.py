@@ -416,4 +416,8 @@ class PruneFlags(FlagGroup, frozen=True):
     images: bool = switch(
         "Remove only images and other leftovers in Docker: of any age, unless --older-than is given."
     )
+    all: bool = switch(
+        "Remove leftovers of every kind and any age, outputs of jobs too, and list what stays, with the "
+        "reason. Asks first on a terminal, unless --quiet is given."
+    )
     all_homes: bool = switch("Remove images of other vtrain homes too.")

@@ -16,6 +16,7 @@ from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
+from vtrain.packaging.notebooks import runners
 from vtrain.packaging.project import DEFAULT_BACKEND, version_variables
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.sdist_plan import SdistPlan
@@ -258,7 +259,7 @@ def _check_options(requirements: Requirements, where: str) -> None:
 
 def context_members(trainer: SdistPlan, requirements: ImageRequirements) -> tuple[Member, ...]:
     """All files of the context, sorted by name."""
-    members = [*requirements.members()]
+    members = [*requirements.members(), *runners(trainer.entry.path, f"{CODE_FOLDER}/")]
     for extra in trainer.extra_packages:
         name = f"{PACKAGES_FOLDER}/{extra.path.name}"
         members.append(Member(name=name, content=extra.path, digest=extra.digest))

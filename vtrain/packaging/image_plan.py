@@ -28,6 +28,7 @@ from vtrain.packaging.dockerfile import (
     write_dockerfile,
 )
 from vtrain.packaging.ignore_files import DockerRules
+from vtrain.packaging.notebooks import started
 from vtrain.packaging.pep517 import with_computed_dependencies
 from vtrain.packaging.prebuilt import newest_image
 from vtrain.packaging.preflight import trainer_imports, with_preflight
@@ -148,7 +149,9 @@ def _plan_generated(
     source = trainer.source
     files = context_members(trainer, requirements)
     folders = {file.name.partition("/")[0] for file in files}
-    entrypoint = image_entrypoint(base, trainer.entry.path, source.python_module, trainer.entry.interpreter)
+    entrypoint = image_entrypoint(
+        base, started(trainer.entry.path), source.python_module, trainer.entry.interpreter
+    )
     plan = ImagePlan(
         folder=source.folder,
         name="",

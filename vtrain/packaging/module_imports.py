@@ -209,7 +209,7 @@ def reached_imports(
 
     `read` gives the bytes of one of the files. Files that are no Python import nothing here.
     """
-    if not entry.endswith(".py"):
+    if not entry.endswith((".py", ".ipynb")):
         return ()
     first = [*(modules.files_of(python_module) if python_module else ()), entry]
     return tuple(_ImportWalk(modules, read, entry).imports(first))

@@ -35,6 +35,7 @@ from vtrain.packaging.module_imports import (
     parse,
     reached_imports,
 )
+from vtrain.packaging.notebooks import SUFFIX, notebook_cells, place_in, source_of
 from vtrain.packaging.own_modules import own_module
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
 from vtrain.packaging.source import Entry, module_names, printable
@@ -85,7 +86,7 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
 
     def read(path: str) -> bytes:
         nonlocal changes_path
-        source = (plan.source.folder / path).read_bytes()
+        source = source_of(plan.source.folder / path, path)
         changes_path = changes_path or b"sys.path" in source
         return source
 
@@ -136,8 +137,8 @@ def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str], bo
 
 def place_of(item: Import, trainer: TrainerImports) -> str:
     """`examples/trainer/task.py:3`, from the current folder."""
-    path = shown_path(Path(trainer.folder, item.path)) if trainer.folder else item.path
-    return f"{path}:{item.line}"
+    file = Path(trainer.folder, item.path)
+    return place_in(file, shown_path(file) if trainer.folder else item.path, item.line)
 
 
 def missing_imports(trainer: TrainerImports, available: frozenset[str]) -> tuple[MissingImport, ...]:
@@ -226,21 +227,33 @@ def _namesakes(names: frozenset[str], said: set[str]) -> Iterator[str]:
 
 def check_syntax(folder: Path, entry: Entry) -> None:
     """Refuse an entry module that Python cannot compile: file, line, the line itself. Shell scripts pass."""
+    shown = shown_path(folder / entry.path)
+    if entry.path.endswith(SUFFIX):
+        for cell in notebook_cells(folder / entry.path, shown):
+            _check_text(f"{shown}, cell {cell.number}", cell.text)
     if not entry.path.endswith(".py"):
         return
     source = (folder / entry.path).read_bytes()
     if len(source) > LARGEST_SOURCE:
         return
-    shown = shown_path(folder / entry.path)
     if encoding_of(source) not in ("", "UTF-8"):
         raise PackagingError(f"Python cannot read {shown}: {why_not_utf8(source)}.")
     try:
-        parse(decode_source(source))  # in bytes, Python before 3.13 would count columns in bytes too
+        text = decode_source(source)  # in bytes, Python before 3.13 would count columns in bytes too
+    except (ValueError, LookupError) as error:  # the second for `# coding: hex`, which is no text's
+        raise PackagingError(f"{shown}:1: {error}.") from None
+    _check_text(shown, text)
+
+
+def _check_text(shown: str, text: str) -> None:
+    """Raise PackagingError for a text that Python cannot compile."""
+    try:
+        parse(text)
     except SyntaxError as error:
         excerpt = "".join(f"\n    {line}" for line in _excerpt(error))
         end = "" if error.msg.endswith("?") else "."
         raise PackagingError(f"{shown}:{error.lineno or 1}: {error.msg}{end}{excerpt}") from None
-    except (ValueError, LookupError) as error:  # the second for `# coding: hex`, which is no text's
+    except ValueError as error:
         raise PackagingError(f"{shown}:1: {error}.") from None
     except (RecursionError, MemoryError):
         raise PackagingError(f"{shown}:1: Python cannot compile this: it is nested too deeply.") from None

@@ -15,6 +15,7 @@ import msgspec
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, parse
+from vtrain.packaging.notebooks import source_of
 from vtrain.special_files import why_special
 from vtrain.text_files import why_not_utf8
 from vtrain.toml_reader import listed, load_toml, table_of, toml_text
@@ -272,8 +273,7 @@ def inline_metadata(script: Path, shown: str) -> InlineMetadata | None:
     Raises PackagingError for a block that is wrong, or a second one, and says where: in the `shown` file.
     """
     try:
-        with script.open("rb") as file:
-            text = decode_source(file.read(LARGEST_SOURCE))
+        text = decode_source(source_of(script, shown)[:LARGEST_SOURCE])
     except (OSError, SyntaxError, ValueError, LookupError):  # which is an error where the script is read
         return None
     lines = iter(text.splitlines())

@@ -14,6 +14,7 @@ from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.archive import SNAPSHOT, packed_files, read_metadata
 from vtrain.packaging.direct import copy_unchanged, script_members, write_archive, write_direct
+from vtrain.packaging.notebooks import runners, started
 from vtrain.packaging.pep517 import build_project, left_out_notes, with_computed_dependencies
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.sdist_plan import SdistPlan, read_trainer, with_sources
@@ -140,7 +141,10 @@ def _write(plan: SdistPlan, work: Path, packages_dir: Path, progress: Callable[[
     if plan.source.script:
         roots = ("", *(["src"] if (plan.source.folder / "src").is_dir() else [])) if plan.project else ()
         members = script_members(
-            members, script=plan.entry.path, interpreter=plan.entry.interpreter, import_roots=roots
+            [*members, *runners(plan.entry.path)],
+            script=started(plan.entry.path),
+            interpreter=plan.entry.interpreter,
+            import_roots=roots,
         )
     write_direct(
         work / plan.file_name,

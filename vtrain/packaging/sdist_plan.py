@@ -19,6 +19,7 @@ from vtrain.packaging.credential_files import check_archive
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.module_imports import TrainerImports
+from vtrain.packaging.notebooks import PYTHON_SUFFIXES, left_out_of
 from vtrain.packaging.project import (
     InlineMetadata,
     Project,
@@ -147,7 +148,7 @@ def declares_nothing(source: TrainerSource, *, beside: tuple[str, ...] = ()) -> 
 
 def _inline_of(folder: Path, path: str) -> InlineMetadata | None:
     """The metadata in an entry's comments. Raises PackagingError."""
-    return inline_metadata(folder / path, printable(path)) if path.endswith(".py") else None
+    return inline_metadata(folder / path, printable(path)) if path.endswith(PYTHON_SUFFIXES) else None
 
 
 def read_trainer(
@@ -192,6 +193,7 @@ def _plan(
     inline_place = f"inline metadata of {printable(entry.path)}"
     asked = read_given(inline.dependencies, inline_place)
     requires_python = _accepted_pythons(inline.requires_python, f"requires-python in the {inline_place}")
+    left_out = left_out_of(source.folder / entry.path, printable(entry.path))
     ignored = [f"{inline_place}: [tool] is ignored"] * bool(inline.tool)
     is_built = project is not None and project.is_package and not source.script
     checked = read_given(own, "the project's dependencies")
@@ -214,7 +216,7 @@ def _plan(
         extra_packages=extras,
         extra_dirs=extra_dirs,
         warnings=(*belonging.warnings, *file_warnings(source.folder, files, entry.path)),
-        ignored=(*requirements.warnings, *checked.warnings, *asked.warnings, *ignored),
+        ignored=(*requirements.warnings, *checked.warnings, *asked.warnings, *ignored, *left_out),
         inline=asked.lines,
         requires_python=",".join(requires_python),
         project=project,

@@ -6,7 +6,6 @@ Commands import this module at start-up, so it imports nothing that takes time.
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -101,18 +100,14 @@ def _script_entry(source: TrainerSource, belonging: Belonging) -> Entry:
 
 
 def interpreter_of(file: Path, shown: str) -> tuple[str, ...]:
-    """The command that runs a script; () for Python's own, and bash for `.sh`, as in gcloud.
+    """The command that runs a script; () for Python's own and notebooks, and bash for `.sh`, as in gcloud.
 
     Raises ConfigError for a file that is no program: bash would run the words of any text.
     """
-    if file.suffix == ".py":
+    if file.suffix in (".py", ".ipynb"):
         return ()
     if file.suffix == ".sh":
         return ("/bin/bash",)
-    if file.suffix == ".ipynb":
-        raise ConfigError(
-            f"{printable(shown)} is a notebook.", hint=f"jupyter nbconvert --to script {shlex.quote(shown)}"
-        )
     try:
         with file.open("rb") as program:
             line = program.readline(_LONGEST_FIRST_LINE)
@@ -121,8 +116,8 @@ def interpreter_of(file: Path, shown: str) -> tuple[str, ...]:
     named = line[2:].decode("ascii", "replace").split(None, 1) if line.startswith(b"#!") else []
     if not named or not all(word.strip().isprintable() for word in named):
         raise ConfigError(
-            f"{printable(shown)} is no program. What runs is Python (.py), a shell script (.sh) or a file "
-            "that begins with #!."
+            f"{printable(shown)} is no program. What runs is Python (.py), a notebook (.ipynb), a shell "
+            "script (.sh) or a file that begins with #!."
         )
     return tuple(word.strip() for word in named)  # with all its options as one word, as the kernel does
 

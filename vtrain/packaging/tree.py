@@ -214,7 +214,7 @@ def file_warnings(folder: Path, files: Sequence[PackedFile], entry: str = "") ->
     """
     for file in files:
         is_shells = file.path.endswith(_SHELL_SUFFIXES) or (
-            file.path == entry and not file.path.endswith(".py")
+            file.path == entry and not file.path.endswith((".py", ".ipynb"))
         )
         if not (is_shells or file.executable):
             continue

@@ -236,10 +236,11 @@ def in_source(trace: Traceback, source_folder: str) -> Traceback:
 
 
 def _path(file: str, source_folder: str) -> str:
-    match = _INSTALLED.fullmatch(file)
+    path, comma, cell = file.partition(", cell ")  # of a notebook
+    match = _INSTALLED.fullmatch(path)
     for root in (Path(source_folder), Path(source_folder) / "src") if match else ():
         if match and (root / match[1]).is_file():
-            return str(root / match[1])
+            return f"{root / match[1]}{comma}{cell}"
     return file
 
 

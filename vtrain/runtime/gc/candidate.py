@@ -51,7 +51,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The home to search, and the age of what may go: `older_than` in seconds, `now` since the epoch.
 
     `kinds` limits the search; empty: all but the output of jobs. `all_homes`: of images, those count that
-    another home made; `images_of_any_age`: however new they are.
+    another home made; `images_of_any_age`: however new they are. `tells_kept`: what stays is found too.
     """
 
     home: Path
@@ -60,10 +60,16 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] = frozenset()
     all_homes: bool = False
     images_of_any_age: bool = False
+    tells_kept: bool = False
 
     def wants(self, *kinds: str) -> bool:
         """Whether the search is for one of these kinds."""
         return not self.kinds.isdisjoint(kinds) if self.kinds else kinds != (OUTPUT,)
+
+    @property
+    def why_recent(self) -> str:
+        """Why a thing stays that was used not long enough ago."""
+        return "used within the last hour" if self.older_than <= FRESH_SECONDS else "newer than --older-than"
 
     @property
     def before(self) -> float:
@@ -103,9 +109,21 @@ def files_below(path: Path) -> Iterator[os.stat_result]:
                 yield os.lstat(os.path.join(folder, name))  # noqa: PTH118 - of a hundred thousand files
 
 
-def byte_count(path: Path) -> int:
-    """The bytes of all files in a folder, or of a file."""
-    return sum(found.st_size for found in files_below(path) if not stat.S_ISDIR(found.st_mode))
+def byte_count(path: Path, seen: set[tuple[int, int]] | None = None) -> int:
+    """The bytes of all files in a folder, or of a file: of those with several names once.
+
+    Those that were `seen` before do not count; the others are added.
+    """
+    seen = set() if seen is None else seen
+    total = 0
+    for found in files_below(path):
+        file = (found.st_dev, found.st_ino)
+        if stat.S_ISDIR(found.st_mode) or file in seen:
+            continue
+        if found.st_nlink > 1:
+            seen.add(file)
+        total += found.st_size
+    return total
 
 
 def last_change(path: Path) -> float:

@@ -68,8 +68,8 @@ class GarbageRow(msgspec.Struct, frozen=True):
     in_use: Callable[[Search, _Times], Mapping[Path, str | None]] = lambda _search, _times: {}
     """Why some stay all the same; None: not worth a line. Asked once all have been found with their times."""
 
-    def candidates(self, search: Search) -> Iterator[Candidate]:
-        """Those that are old enough."""
+    def candidates(self, search: Search, seen: set[tuple[int, int]]) -> Iterator[Candidate]:
+        """Those that are old enough; the files that were `seen` before add nothing to their sizes."""
         times: _Times = {}
         for path in self.where(search):
             with suppress(FileNotFoundError):  # removed meanwhile
@@ -77,7 +77,12 @@ class GarbageRow(msgspec.Struct, frozen=True):
         in_use, home = self.in_use(search, times), search.home
         for path, used in times.items():
             kept = in_use.get(path, "")
-            if kept is not None and self.is_old(search, used):
+            is_old = self.is_old(search, used)
+            if search.tells_kept:
+                if kept is None:
+                    kept = "one that stays reads it" if is_old else search.why_recent
+                kept = kept or ("" if is_old else search.why_recent)
+            if kept is not None and (is_old or search.tells_kept):
                 root = next((root for root in (home, home.resolve()) if path.is_relative_to(root)), None)
                 yield Candidate(
                     id=path.name,
@@ -85,7 +90,7 @@ class GarbageRow(msgspec.Struct, frozen=True):
                     label=self.label.format(id=path.name, parent=path.parent.name),
                     kind=self.kind,
                     created=from_epoch(used, 0),
-                    size=byte_count(path),
+                    size=byte_count(path, seen),
                     kept=kept,
                     discard=partial(self._discard, path, used),
                 )
@@ -253,9 +258,13 @@ TABLE: tuple[GarbageRow | Special, ...] = (
 
 def on_machine(search: Search) -> Iterator[Candidate]:
     """Candidates on this machine and in vtrain's home. Raises StorageError."""
+    seen: set[tuple[int, int]] = set()
     for row in TABLE:
         if search.wants(row.kind):
-            yield from row.candidates(search)
+            if isinstance(row, Special):
+                yield from row.candidates(search)
+            else:
+                yield from row.candidates(search, seen)
 
 
 def usage_of_home(home: Path) -> Iterator[Usage]:
@@ -266,6 +275,7 @@ def usage_of_home(home: Path) -> Iterator[Usage]:
         "job": Home(home).job_folders(),
         OUTPUT: default_outputs(home),
     }
+    seen: set[tuple[int, int]] = set()
     for noun, paths in places.items():
-        sizes = [byte_count(path) for path in paths]
+        sizes = [byte_count(path, seen) for path in paths]
         yield Usage(noun=noun, kinds=(noun,), count=len(sizes), size=sum(sizes))

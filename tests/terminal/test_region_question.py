@@ -1,0 +1,29 @@
+"""The question for a region, where none is configured: one line, with an answer that Enter takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from terminal.conftest import Start
+
+LINE = ("submit", "--backend=vertex", "--project=demo-1", "--dry-run", "--display-name=x")
+POOL = "--worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/i"
+
+
+@pytest.mark.parametrize(("typed", "region"), [("\n", "us-central1"), ("2\n", "asia-east1")])
+def test_enter_takes_the_proposed_region(start: Start, place: Path, typed: str, region: str) -> None:
+    terminal = start(*LINE, POOL, lines=24)
+    terminal.wait_for("In which region? Enter takes us-central1, ? lists all.\nNumber or name: ")
+    terminal.press(typed)
+    terminal.wait_for(f"gcloud config set ai/region {region}")
+    assert terminal.end() == 0
+
+
+def test_the_regions_are_listed_where_that_is_asked(start: Start, place: Path) -> None:
+    terminal = start(*LINE, POOL, lines=60)
+    terminal.wait_for("Number or name: ")
+    terminal.press("?\n")
+    terminal.wait_for(" [38] us-west4\n [39] none: cancel\nNumber or name: ")
+    terminal.press("39\n")
+    assert terminal.end() == 1
