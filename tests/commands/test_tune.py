@@ -127,6 +127,51 @@ def test_a_count_of_nought_is_told_where_gcloud_takes_it_for_none(vtrain: Any, f
     assert "WARNING: --max-trial-count=0 counts as not given, as in gcloud." in planned.err
 
 
+def test_a_trainer_that_does_not_seem_to_report_is_warned_of(vtrain: Any, folder: Path) -> None:
+    (folder / "train.py").write_text("print('loss 0.5')\n")
+    warning = "WARNING: No file of the trainer seems to report loss.\n"
+    assert warning in vtrain("tune", "train.py", *SPACE, "--dry-run").err
+    for way in ("import hypertune", "import json", "print('{\"loss\": 1}')", "# CLOUD_ML_HP_METRIC_FILE"):
+        (folder / "train.py").write_text(f"{way}\n")
+        assert warning not in vtrain("tune", "train.py", *SPACE, "--dry-run").err
+
+
+def test_on_vertex_only_hypertune_counts(
+    vtrain: Any, folder: Path, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTRAIN_BACKEND", "vertex")
+    image = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.2-4.py310:latest"
+    line = ("tune", "train.py", *SPACE, f"--executor-image-uri={image}", "--dry-run")
+    line += (
+        "--staging-bucket=gs://my-bucket",
+        "--set=workerPoolSpecs[0].machineSpec.machineType=n1-standard-4",
+    )
+    warning = (
+        "On Vertex AI only what hypertune reports counts, and no file of the trainer seems to report loss."
+    )
+    planned = vtrain(*line)
+    assert planned.code == 0 and warning in planned.err
+    (folder / "train.py").write_text("import hypertune\n")
+    assert warning not in vtrain(*line).err
+
+
+def test_whole_numbers_arrive_as_on_vertex(vtrain: Any, folder: Path) -> None:
+    note = "Note: --rate arrives as 1.0, as on Vertex AI: read it as a float, or write 'rate=1|2|3'"
+    assert note in vtrain("tune", "train.py", *SPACE, "--dry-run").err
+    others = ("--param=rate=0.5,1", "--metric=loss:min", "--dry-run", "--algorithm=random-search")
+    assert "arrives as" not in vtrain("tune", "train.py", *others).err
+
+
+def test_a_report_stays_out_of_the_next_package(vtrain: Any, folder: Path) -> None:
+    for module in ("optuna", "plotly", "jinja2"):
+        pytest.importorskip(module, reason="needs the extra tuning")
+    line = ("tune", "train.py", *SPACE, "-n1", f"--base-output-dir=file://{folder / 'out'}")
+    assert vtrain(*line, "--", "--how=stdout").code == 0
+    written = vtrain("report", "train")
+    assert written.code == 0 and f"Wrote {folder / 'out' / 'report.html'}." in written.err
+    assert not (folder / "report.html").exists()
+
+
 NAME = "projects/demo/locations/us-central1/hyperparameterTuningJobs/2001"
 
 

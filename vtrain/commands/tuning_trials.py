@@ -43,6 +43,7 @@ from vtrain.output.trials import (
 from vtrain.runtime.tuning.study import ENDED, arguments, fits
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
+from vtrain.staging import LocalBuckets
 
 TABLE = (
     "table(id:label=TRIAL, state:label=STATE, finalMeasurement.metrics[0].value:label=VALUE, "
@@ -218,13 +219,16 @@ class TrialWatch:
 
 
 FILE_MODE = 0o644
+REPORT = "report.html"
 
 
 def report(job: NameFlag, report: ReportFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Write the page of a tuning job."""
-    target = _target(report.output)
+    target = _target(report.output) if report.output is not None else None
     session, name = open_named(common, place, job.text, TUNING_JOB)
-    document = masked_document(resource_document(tuning_job(session, name)))
+    found = tuning_job(session, name)
+    target = target or _target(str(_output_folder(session, found) / REPORT))
+    document = masked_document(resource_document(found))
     found = from_document(HyperparameterTuningJob, document)
     with needed_modules("report", "tuning"):
         from vtrain.emulator.dashboard.report import study_report
@@ -235,6 +239,16 @@ def report(job: NameFlag, report: ReportFlags, place: PlaceFlags, common: Common
         raise StorageError(f"Cannot write {target}: {error.strerror}.") from error
     session.console.status(f"Wrote {target}.")
     session.console.result({"file": str(target), "trials": len(found.trials)})
+
+
+def _output_folder(session: Session, job: HyperparameterTuningJob) -> Path:
+    """The output folder of a tuning job; the current one where it is not on this machine.
+
+    What lies in the current folder would be packaged with the next trainer.
+    """
+    base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
+    folder = LocalBuckets(session.settings.home).local_path(base) if session.is_local and base else Path()
+    return folder if folder.is_dir() else Path()
 
 
 def _target(text: str) -> Path:

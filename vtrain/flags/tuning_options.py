@@ -169,4 +169,9 @@ class ReportFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    output: str = flag("FILE", "The HTML file to write.", default="report.html", offer=files)
+    output: str | None = flag(
+        "FILE",
+        "The HTML file to write. Default: report.html in the job's output folder, or here if that is a "
+        "bucket of Cloud Storage.",
+        offer=files,
+    )

@@ -102,7 +102,9 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
             return
         if self._job.state == states.PENDING and set(now.values()) != {REQUESTED}:
             self._log.say(RUNNING)
-            self._change(state=states.RUNNING, start_time=timestamp())
+            # The first trials may have ended since the last look.
+            started = (record.start_time for record in self._trials.records if record.start_time)
+            self._change(state=states.RUNNING, start_time=min(started, default=timestamp()))
         else:
             self._change()
         self._told = now
