@@ -50,7 +50,8 @@ def test_a_word_means_a_job_of_either_kind_but_no_trial_by_chance(vtrain_home: P
         (
             HYPERPARAMETER_TUNING_JOBS,
             "{} is a tuning job: its trials are jobs of their own.\n"
-            "  List them:\n  $ vtrain hp-tuning-jobs trials {}\n",
+            "  List them, or copy the model of the best:\n"
+            "  $ vtrain trials {}\n  $ vtrain cp {}@best:model\n",
         ),
         (
             TRAINING_PIPELINES,
@@ -70,9 +71,9 @@ def test_a_command_about_one_job_says_what_is_made_of_jobs(
     for line in (("cp", f"{word}:model", "x"), ("exec", word, "--", "ls"), ("shell", word), ("top", word)):
         refused = vtrain(*line)
         assert (refused.code, refused.out) == (1, "")
-        assert f"ERROR: {message.format(word, word)}" in refused.err
+        assert f"ERROR: {message.format(*[word] * 3)}" in refused.err
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
-    assert f"ERROR: {message.format('t3', 't3')}" in vtrain("shell", "t3").err
+    assert f"ERROR: {message.format(*['t3'] * 3)}" in vtrain("shell", "t3").err
     job = add_job(vtrain_home, "3000", "t3")
     assert vtrain("custom-jobs", "describe", "t3", "--format=value(name)").out == f"{job}\n"
 

@@ -13,7 +13,7 @@ from vtrain.commands.tuning_trials import TrialWatch
 from vtrain.messages.codec import from_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.output.console import Console
-from vtrain.output.trials import end_text, live_lines, progress_text
+from vtrain.output.trials import end_text, live_lines, progress_text, seconds_left
 
 NAME = "projects/demo/locations/us-central1/hyperparameterTuningJobs/2001"
 ACTIVE = {"id": "5", "state": "ACTIVE", "parameters": [{"parameterId": "rate", "value": 0.05}]}
@@ -66,6 +66,16 @@ def test_how_far_the_trials_are() -> None:
         "2 of 4 trials, the best is 2: accuracy=0.91235 (rate=0.0123 units=8 optimizer=sgd momentum=0.9)"
     )
     assert progress_text(job_with(ACTIVE)) == "0 of 4 trials"
+
+
+def test_the_time_that_is_left_is_told_by_the_trials_that_have_ended() -> None:
+    """Two trials took 12 seconds each; a third runs for longer than that, and a fourth has to begin."""
+    active = {**ACTIVE, "startTime": "2026-01-01T00:00:00Z"}
+    running = job_with(*TRIALS[:2], active, state="JOB_STATE_RUNNING")
+    assert seconds_left(running) == 6.0
+    assert progress_text(running).startswith("2 of 4 trials, about 6 s left, the best is 2: ")
+    assert seconds_left(job_with(ACTIVE, state="JOB_STATE_RUNNING")) == 0.0
+    assert seconds_left(job_with(*TRIALS)) == 0.0
 
 
 def test_the_end_names_the_best_trial_and_its_model(vtrain: Any, vertex: VertexService) -> None:

@@ -149,7 +149,7 @@ def test_without_the_extra_the_line_that_installs_it_is_told(
     monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
     vertex.resources[NAME] = tuning_document(NAME)
     ended = vtrain("hp-tuning-jobs", "report", "2001", f"--output={tmp_path / 'report.html'}")
-    assert ended.code == 1 and "A report needs Optuna and Plotly, which are not installed." in ended.err
+    assert ended.code == 1 and f"A report needs {module}, which is not installed." in ended.err
     assert "pip install" in ended.err and "optuna" in ended.err
     assert not (tmp_path / "report.html").exists()
 

@@ -68,6 +68,7 @@ GROUPS = {
 COMMANDS = {
     "run": Listed(RUN, _SHORT, "Run a script or a folder on this machine, and exit with its exit code."),
     "submit": Listed(RUN, _SHORT, "Create a job from a script or a folder, without waiting for its end."),
+    "tune": Listed(RUN, _SHORT, "Try parameters of a script or a folder, and find the best."),
     "ps": Listed(RUN, _SHORT, "List jobs, newest first."),
     "compare": Listed(RUN, _SHORT, "Show what differs between jobs: arguments, packages, metrics, files."),
     "logs": Listed(RUN, _SHORT, "Print the logs of jobs. With -f, follow them until the jobs end."),
@@ -76,6 +77,9 @@ COMMANDS = {
     "stop": Listed(RUN, _SHORT, "Cancel a job."),
     "rerun": Listed(RUN, _SHORT, "Run the command line of a job again, with the current files."),
     "rm": Listed(RUN, _SHORT, "Delete an ended job with its log and its files."),
+    "trials": Listed(INSIDE, _SHORT, "List the trials of a tuning job, the best first."),
+    "best": Listed(INSIDE, _SHORT, "Print the best trial of a tuning job, and how to run it again."),
+    "report": Listed(INSIDE, _SHORT, "Write a page with the charts of a tuning job."),
     "exec": Listed(INSIDE, _OTHER, "Run a command in a running replica of a job."),
     "debug": Listed(INSIDE, _SHORT, "Run a script or a folder under a debugger."),
     "cp": Listed(INSIDE, _OTHER, "Copy a model or other files of a job."),

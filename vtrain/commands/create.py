@@ -30,6 +30,7 @@ from vtrain.core.references import command_about, find_reference, shown_name
 from vtrain.core.submission import Place
 from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
+from vtrain.flags.grammar import whole_number
 from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags, TrainerFlags
 from vtrain.flags.options import KeyFlag, PlaceFlags
 from vtrain.flags.request import JobLine, job_line, with_key_of
@@ -67,18 +68,49 @@ def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
 
 def create_tuning_job(given: TuningJobLine, remainder: tuple[str, ...] | None) -> None:
     """Create the tuning job that the flags describe; with --dry-run only plan it."""
-    from vtrain.flags.tuning_config import check_given, compose_tuning, names_task, read_tuning_file
+    from vtrain.flags.tuning_config import check_given, read_tuning_file
 
     check_given(given.spec)
     wait = read_wait(given.how)
-    file = read_tuning_file(given.spec)
+    create_study(given, remainder, read_tuning_file(given.spec), wait)
+
+
+def create_study(
+    given: TuningJobLine,
+    remainder: tuple[str, ...] | None,
+    file: ConfigFile,
+    wait: Wait | None,
+    *,
+    as_file: bool = False,
+) -> None:
+    """Create the tuning job of a file and the flags over it; with --dry-run only plan it.
+
+    The plan is printed as it would be sent or, `as_file`, for --config.
+    """
+    from vtrain.flags.tuning_config import compose_tuning, names_task
+
     line = job_line(SpecFlags(yes=given.spec.yes), given.trainer, is_named=names_task(file))
     target = find_target(given.common, given.place, kind=TUNING_JOB, region=line.region)
     target = _with_study(with_local_flags(target, given.local), given.study, given.place)
     packages = packages_place(target, line.trainer.staging_bucket)
     project, request = target.settings.project, line.request(remainder)
     draft = compose_tuning(given.spec, file, request, project, target.api_has)
-    create_drafted(target, draft, packages, line, given.how, wait)
+    for flag, count in (
+        ("--max-trial-count", given.spec.max_trial_count),
+        ("--parallel-trial-count", given.spec.parallel_trial_count),
+    ):
+        if count is not None and not whole_number(count, flag):
+            target.console.warn(f"{flag}={count} counts as not given, as in gcloud.")
+    for parameter in draft.document["studySpec"]["parameters"] if as_file else ():
+        numbers = (parameter.get("discreteValueSpec") or {}).get("values") or [0.5]
+        if all(float(number).is_integer() for number in numbers):  # which `type=int` of argparse refuses
+            name, first = parameter["parameterId"], numbers[0]
+            words = "|".join(str(int(number)) for number in numbers)
+            target.console.progress(
+                f"Note: --{name} arrives as {float(first)}, as on Vertex AI: read it as a float, or write "
+                f"'{name}={words}' to have it as it stands."
+            )
+    create_drafted(target, draft, packages, line, given.how, wait, as_file=as_file)
 
 
 def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> None:
@@ -159,9 +191,19 @@ def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
 
 
 def create_drafted(
-    target: Target, draft: Draft, packages: Place, line: JobLine, how: CreationFlags, wait: Wait | None
+    target: Target,
+    draft: Draft,
+    packages: Place,
+    line: JobLine,
+    how: CreationFlags,
+    wait: Wait | None,
+    *,
+    as_file: bool = False,
 ) -> None:
-    """Create the job of a draft; with --dry-run only plan it."""
+    """Create the job of a draft; with --dry-run only plan it.
+
+    The plan is printed as it would be sent or, `as_file`, without the trainer that was packaged for it.
+    """
     draft, key = with_key(draft, how.once.idempotency_key)
     allowed = how.plaintext.allow_plaintext_secrets
     session, packages, prepared = prepare_for(
@@ -170,7 +212,11 @@ def create_drafted(
     show_plan(session, prepared, dry_run=how.run.dry_run)
     if how.run.dry_run:
         unknown = {} if session.is_local else prepared.plan.unknown_fields
-        session.console.result(sent_document(prepared.plan.job, unknown), "yaml")
+        document = sent_document(prepared.plan.job, unknown)
+        if as_file and draft.source is not None:
+            for pool in document[draft.paths.spec]["workerPoolSpecs"]:
+                pool.pop("pythonPackageSpec", None)
+        session.console.result(document, "yaml")
         return
     kind = ResourceKind(collection=collection_of(prepared.plan.job))
     job, new = create_once(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -39,12 +41,19 @@ from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
 from vtrain.output.colours import dim
 from vtrain.output.console import Console
+from vtrain.packaging.module_imports import LARGEST_SOURCE
+from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.runtime.notices import declaration, notes_on, without_consequence
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
+    from vtrain.packaging.image_plan import ImagePlan
 
 MAX_WARNINGS = 10
+_REPORTS = re.compile(rb"hypertune|CLOUD_ML_HP_METRIC_FILE")
+_REPORTS_HERE = re.compile(_REPORTS.pattern + rb'|json|\{\\?"')
+"""What a trainer mentions that reports metrics: it also writes JSON into a file or on stdout."""
+_PROGRAMS = (".py", ".sh", ".ipynb")
 _JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
 """A flag with its value, and then another flag; a value may itself be flags."""
 PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
@@ -181,7 +190,11 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     if prepared.secrets:
         console.warn(prepared.secrets)
     warn_all(console, package.warnings if package is not None else ())
-    for notice in (*_joined_arguments(prepared.plan.job), *prepared.plan.notices):
+    for notice in (
+        *_unreported_metric(prepared, local=session.is_local),
+        *_joined_arguments(prepared.plan.job),
+        *prepared.plan.notices,
+    ):
         console.warn(notice)
     harmless, others = without_consequence(prepared.plan.not_reproduced)
     if others:
@@ -202,6 +215,34 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
         console.progress(" ".join(f"{what}: cached." for what in prepared.plan.cached))
     if dry_run:
         _show_replicas(console, prepared.plan)
+
+
+def _unreported_metric(prepared: Prepared, *, local: bool) -> Iterator[str]:
+    """A warning about a study whose trainer does not seem to report a metric in a way that counts there."""
+    job, package = prepared.plan.job, prepared.package
+    if not isinstance(job, HyperparameterTuningJob) or package is None:
+        return
+    metrics = (job.study_spec or StudySpec()).metrics
+    ways = _REPORTS_HERE if local else _REPORTS
+    if not metrics or any(ways.search(text) for text in _programs(package)):
+        return
+    from vtrain.runtime.tuning.trial_metrics import how_to_report
+
+    name = metrics[0].metric_id
+    where = "N" if local else "On Vertex AI only what hypertune reports counts, and n"
+    yield f"{where}o file of the trainer seems to report {name}.\n{how_to_report(name)}"
+
+
+def _programs(package: SdistPlan | ImagePlan) -> Iterator[bytes]:
+    """The texts of a trainer's programs, as far as they can be read."""
+    if isinstance(package, SdistPlan):
+        paths = [package.source.folder / file.path for file in package.files]
+    else:
+        paths = [member.content for member in package.files if isinstance(member.content, Path)]
+    for path in paths:
+        if path.suffix in _PROGRAMS:
+            with suppress(OSError), path.open("rb") as file:
+                yield file.read(LARGEST_SOURCE)
 
 
 def _joined_arguments(job: Job) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -11,11 +12,13 @@ from vtrain.core.project_job import find_project_job
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.job_options import EntryFlags, RunLine, SpecFlags, SubmitLine, TrainerFlags
 from vtrain.flags.request import names_what_runs, parse_pools
+from vtrain.flags.tuning_options import TuneLine, TuningFlags
 from vtrain.messages.nearest import nearest
 from vtrain.messages.rules import MAX_DISPLAY_NAME
 from vtrain.settings import check_current_folder, named_folder, user_path
 from vtrain.special_files import why_special
 
+J = TypeVar("J", SpecFlags, TuningFlags)
 SCRIPTS = ("train.py", "main.py", "task.py")
 """The scripts of a folder that are run where none is named, if there is one of them."""
 
@@ -45,13 +48,39 @@ def submit(given: SubmitLine, remainder: tuple[str, ...] | None) -> None:
     """`create` of the entry, by the name of its script or folder."""
     from vtrain.commands.create import create
 
-    spec = given.job.spec
-    entry = _in_this_folder(given.entry, spec, given.job.trainer, "vtrain submit")
+    entry = _in_this_folder(given.entry, given.job.spec, given.job.trainer, "vtrain submit")
     trainer = with_entry(entry, given.job.trainer, "vtrain submit")
-    if spec.display_name is None and (entry.entry or entry.module):
-        name = Path(trainer.script).stem or named_folder(user_path(trainer.local_package_path or ".")).name
-        spec = msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
+    spec = _named(given.job.spec, entry, trainer)
     create(msgspec.structs.replace(given.job, spec=spec, trainer=trainer), remainder)
+
+
+def tune(given: TuneLine, remainder: tuple[str, ...] | None) -> None:
+    """A tuning job of the entry, by the name of its script or folder, followed to its end."""
+    from vtrain.commands.create import create_study, read_wait
+    from vtrain.flags.search_space import study_file
+
+    entry, spec = given.entry, given.job.spec
+    if not spec.config:
+        entry = _in_this_folder(entry, SpecFlags(), given.job.trainer, "vtrain tune")
+    trainer = with_entry(entry, given.job.trainer, "vtrain tune")
+    spec = _named(spec, entry, trainer)
+    waiting = given.job.how.waiting
+    if given.detach.detach and (waiting.wait or waiting.stream_logs):
+        raise UsageError("--detach goes without --wait and --stream-logs.")
+    if not given.detach.detach:
+        waiting = msgspec.structs.replace(waiting, wait=True)
+    how = msgspec.structs.replace(given.job.how, waiting=waiting)
+    wait, file = read_wait(how), study_file(given.space, spec)
+    job = msgspec.structs.replace(given.job, spec=spec, trainer=trainer, how=how)
+    create_study(job, remainder, file, wait, as_file=True)
+
+
+def _named(spec: J, entry: EntryFlags, trainer: TrainerFlags) -> J:
+    """The flags of a job with a name: without one it is called as its script or folder."""
+    if spec.display_name is not None or not (entry.entry or entry.module):
+        return spec
+    name = Path(trainer.script).stem or named_folder(user_path(trainer.local_package_path or ".")).name
+    return msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
 
 
 def _in_this_folder(entry: EntryFlags, spec: SpecFlags, trainer: TrainerFlags, command: str) -> EntryFlags:

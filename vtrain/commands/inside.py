@@ -15,7 +15,8 @@ from typing import BinaryIO
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
 from vtrain.commands.session import Session, open_named
-from vtrain.core.references import command_about, ended_log_command, shown_name
+from vtrain.commands.tuning_trials import no_result, tuning_job
+from vtrain.core.references import BEST, command_about, ended_log_command, shown_name
 from vtrain.errors import (
     CommandError,
     ConfigError,
@@ -27,9 +28,12 @@ from vtrain.errors import (
 )
 from vtrain.flags.options import CommonFlags, CopyFlags, JobNameFlag, PlaceFlags, TaskFlag
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.names import TUNING_JOB
 from vtrain.messages.states import CANCELLING, has_ended, short
+from vtrain.output.trials import best_trials
 from vtrain.rooted import Found, Root
 from vtrain.settings import user_path
+from vtrain.staging import join_uri
 
 
 def execute(
@@ -129,8 +133,12 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     if end <= 0:
         hint = f"Name the job and the path: vtrain cp {text or 'JOB'}:model {shlex.quote(files.target)}"
         raise UsageError(f"cp copies out of a job, and {files.source!r} is no JOB:PATH.", hint=hint)
-    session, name = open_named(common, place, text)
-    source = _find(session, name, path, task.task_name, files.target)
+    if text.endswith(BEST):
+        session, name, output = _best_trial(common, place, text.removesuffix(BEST))
+    else:
+        session, name = open_named(common, place, text)
+        output = None
+    source = _find(session, name, path, task.task_name, files.target, output)
     is_folder = source.is_folder()
     wanted = user_path(files.target)
     _check_folder(files.target, wanted, is_folder=is_folder)
@@ -149,10 +157,29 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     session.console.status(f"Copied {source.path} to {target}.")
 
 
-def _find(session: Session, name: str, path: str, replica: str, target: str) -> Root:
-    """The file or folder of this machine that is meant. Raises NotFoundError where it is not there."""
+def _best_trial(common: CommonFlags, place: PlaceFlags, text: str) -> tuple[Session, str, str]:
+    """The session of a tuning job, the job of its best trial, and the output folder of that trial.
+
+    Raises NotFoundError where no trial has a result.
+    """
+    session, name = open_named(common, place, text, TUNING_JOB)
+    job = tuning_job(session, name)
+    found = best_trials(job)
+    if not found:
+        raise no_result(name)
+    base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
+    return session, found[0].custom_job or name, join_uri(base, found[0].id) if base else ""
+
+
+def _find(
+    session: Session, name: str, path: str, replica: str, target: str, output: str | None = None
+) -> Root:
+    """The file or folder of this machine that is meant. Raises NotFoundError where it is not there.
+
+    `output` is where a service keeps the files, if the job does not say it itself.
+    """
     if not isinstance(session.jobs, HostBackend):
-        raise _elsewhere(session, name, path, target)
+        raise _elsewhere(session, name, path, target, output)
     relative = PurePosixPath(path)
     if relative.is_absolute() or ".." in relative.parts:
         job_id = name.rpartition("/")[2]
@@ -245,10 +272,13 @@ def _what_there_is(roots: tuple[Root, ...]) -> str:
     return f"It has {', '.join(names[:MOST_NAMED])}{more}." if names else "It has written no files."
 
 
-def _elsewhere(session: Session, name: str, path: str, target: str) -> UnavailableError:
+def _elsewhere(
+    session: Session, name: str, path: str, target: str, output: str | None = None
+) -> UnavailableError:
     """The error for a job of a service, with the command that copies its files."""
-    job = session.jobs.get(name)
-    output = job.job_spec.output_uri if isinstance(job, CustomJob) else ""
+    if output is None:
+        job = session.jobs.get(name)
+        output = job.job_spec.output_uri if isinstance(job, CustomJob) else ""
     message = f"The files of jobs on {session.backend.name} are not on this machine."
     if not output:
         return UnavailableError(message, hint="The job names no baseOutputDirectory.")

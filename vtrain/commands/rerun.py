@@ -23,7 +23,7 @@ from vtrain.runtime.job_order import TypedCommand
 
 LOOK_SECONDS = 0.3
 """Between two looks at the files; longer where a look takes long."""
-CREATES = ("create", "submit")
+CREATES = ("create", "submit", "tune")
 STAYS = ("--stream-logs", "--on-interrupt=cancel")
 """Flags with which such a command stays with its job, and stops it."""
 

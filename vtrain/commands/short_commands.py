@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.commands.job_groups import CUSTOM_JOBS
+from vtrain.commands.job_groups import CUSTOM_JOBS, TUNING_JOBS
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import RunLine, SubmitLine
 from vtrain.flags.options import (
@@ -22,9 +22,11 @@ from vtrain.flags.options import (
     StreamFlags,
     WatchFlag,
 )
+from vtrain.flags.tuning_options import TuneLine, TuningJobFlag
 from vtrain.messages.names import ANY_JOB
 
 _BY_NAME = {info.name: info for info in CUSTOM_JOBS}
+_TUNING = {info.name: info for info in TUNING_JOBS}
 
 
 def _about_a_job(
@@ -81,6 +83,27 @@ COMMANDS = (
         flags=(SubmitLine,),
         takes_remainder=True,
     ),
+    CommandInfo(
+        name="tune",
+        handler="vtrain.commands.entry:tune",
+        details="The same as hp-tuning-jobs create, but the study needs no file: each --param is a parameter "
+        "and each --metric a metric that counts. The command stays until its end; --detach leaves it.\n\n"
+        "A trainer reports a metric with hypertune, in metrics.json or metrics.jsonl of its output folder, "
+        'or as a line {"accuracy": 0.91, "step": 3} on stdout. On Vertex AI only hypertune counts.',
+        examples=(
+            (
+                "Try 20 learning rates, four at a time",
+                "vtrain tune train.py --param lr=1e-4..0.1:log --metric accuracy:max -n 20 -j 4",
+            ),
+            (
+                "Try every pair of two lists, and write the study into a file",
+                "vtrain tune train.py --param units=64,128 --param act=relu,tanh --metric loss:min "
+                "--algorithm=grid-search --dry-run > study.yaml",
+            ),
+        ),
+        flags=(TuneLine,),
+        takes_remainder=True,
+    ),
     msgspec.structs.replace(
         _BY_NAME["list"],
         name="ps",
@@ -127,6 +150,30 @@ COMMANDS = (
     _about_a_job("wait", "wait", ("Wait for the newest job", "vtrain wait")),
     _about_a_job("stop", "cancel", ("Stop the newest job", "vtrain stop @last"), job=JobFlag),
     _about_a_job("rm", "delete", ("Remove a job", "vtrain rm mnist"), job=JobFlag),
+    msgspec.structs.replace(
+        _TUNING["trials"],
+        details=f"The same as hp-tuning-jobs trials. {_TUNING['trials'].details}",
+        examples=(("List the trials of the newest tuning job", "vtrain trials @last"),),
+    ),
+    CommandInfo(
+        name="best",
+        handler="vtrain.commands.tuning_trials:best",
+        details="Its metric, its arguments as a command line, and how to copy its model. With --format it is "
+        "the trial, with args and modelDir.",
+        examples=(
+            ("Print the best trial of the newest tuning job", "vtrain best @last"),
+            (
+                "Train once more with its arguments",
+                "vtrain run train.py -- $(vtrain best @last --format='value(args)')",
+            ),
+        ),
+        flags=(TuningJobFlag, PlaceFlags, CommonFlags),
+    ),
+    msgspec.structs.replace(
+        _TUNING["report"],
+        details=f"The same as hp-tuning-jobs report. {_TUNING['report'].details}",
+        examples=(("Write a page", "vtrain report @last --output=report.html"),),
+    ),
     CommandInfo(
         name="rerun",
         handler="vtrain.commands.rerun:rerun",

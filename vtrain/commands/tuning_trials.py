@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 import sys
 import time
@@ -11,25 +12,38 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.atomic import publish_file
+from vtrain.backends import RepeatableBackend
 from vtrain.commands.conclusion import model_folder
 from vtrain.commands.selection import show_list
 from vtrain.commands.servers import needed_modules
 from vtrain.commands.session import Session, open_named, resource_document
 from vtrain.core.references import command_about, shown_name
 from vtrain.errors import ConfigError, NotFoundError, StorageError
+from vtrain.flags.job_options import ContainerFlags, EntryFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
-from vtrain.flags.tuning_options import BestFlag, ReportFlags
-from vtrain.messages.codec import from_document
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
+from vtrain.flags.row import flag_name, groups_of, rows_of
+from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuneLine
+from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
 from vtrain.messages.names import TUNING_JOB
 from vtrain.messages.secrets import masked_document
 from vtrain.messages.states import has_ended
 from vtrain.output.colours import has_colours
 from vtrain.output.console import Console
-from vtrain.output.trials import TrialTable, best_first, best_trials, end_text, live_lines, progress_text
-from vtrain.runtime.tuning.study import ENDED
+from vtrain.output.trials import (
+    TrialTable,
+    best_first,
+    best_trials,
+    end_text,
+    live_lines,
+    measured_text,
+    progress_text,
+    study_trials,
+)
+from vtrain.runtime.tuning.study import ENDED, arguments, fits
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
+from vtrain.staging import LocalBuckets
 
 TABLE = (
     "table(id:label=TRIAL, state:label=STATE, finalMeasurement.metrics[0].value:label=VALUE, "
@@ -48,9 +62,7 @@ def trials(
     found = tuning_job(session, name)
     chosen = best_trials(found) if wanted.best else best_first(found)
     if wanted.best and not chosen:
-        raise NotFoundError(
-            f"No trial of {shown_name(name)} has a result.", hint=f"$ {command_about(name, 'trials')}"
-        )
+        raise no_result(name)
     by_id = {trial.id: trial for trial in chosen}
 
     def draw(documents: Iterable[dict[str, Any]]) -> str:
@@ -86,6 +98,83 @@ def _documents(
     for trial in trials:
         model = model_folder(session, job, trial) if has_models else ""
         yield documents[trial.id] | ({"modelDir": model} if model else {})
+
+
+# best
+
+
+def best(job: NameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print the best trial, its arguments as a command line, and where its model is."""
+    session, name = open_named(common, place, job.text, TUNING_JOB)
+    found = tuning_job(session, name)
+    chosen = best_trials(found)
+    if not chosen:
+        raise no_result(name)
+    spec = from_document(StudySpec, masked_document(to_document(found.study_spec or StudySpec())))
+    shown = study_trials(found)
+    args = {
+        one.id: shlex.join(arguments(spec, trial.parameters))
+        for one, trial in zip(found.trials, shown, strict=True)
+        if fits(spec, trial.parameters)
+    }
+    documents = [
+        {**document, "args": args.get(str(document["id"]), "")}
+        for document in _documents(session, found, chosen, has_models=True)
+    ]
+    line = _typed_line(session, name)
+
+    def draw(documents: Iterable[dict[str, Any]]) -> str:
+        rows: list[tuple[str, str]] = []
+        by_id = {trial.id: trial for trial in chosen}
+        for document in documents:
+            trial = by_id[str(document["id"])]
+            rows += [("trial", f"{trial.id}: {measured_text(trial)}"), ("args", document["args"])]
+            if line is not None:
+                rows.append(("run", f"$ {shlex.join(['vtrain', *line])} {document['args']}"))
+            if "modelDir" in document:
+                rows.append(("model", f"$ {command_about(name, 'cp')}"))
+        return "".join(f"{label:<6}  {text}\n" for label, text in rows)
+
+    listing = ListFlags()
+    show_list(session.console, listing, documents, default="yaml", uri_of=session.uri_of, draw=draw)
+
+
+def _typed_line(session: Session, name: str) -> list[str] | None:
+    """The words of `vtrain run` up to a trial's own arguments, from the line that made the tuning job.
+
+    None where the line is not known.
+    """
+    if not isinstance(session.jobs, RepeatableBackend) or (typed := session.jobs.command(name)) is None:
+        return None
+    words = list(typed.words)
+    cut = words.index("--") if "--" in words else len(words)
+    starts = [at for at, word in enumerate(words[:cut]) if word in ("tune", "create")]
+    if not starts:
+        return None
+    kept, waiting = ["run"], iter(words[starts[0] + 1 : cut])
+    rows = {
+        spelled: (row, group in _ABOUT_THE_TRAINER)
+        for group in groups_of(TuneLine)
+        for field, row in rows_of(group).items()
+        for spelled in (flag_name(field, row), row.short)
+    }
+    for word in waiting:
+        flag, equals, _ = word.partition("=")
+        row, is_kept = rows.get(flag, (None, not word.startswith("-")))
+        value = [next(waiting, "")] if row is not None and not row.is_switch and not equals else []
+        kept += [word, *value] if is_kept else []
+    return [*kept, "--", *words[cut + 1 :]]
+
+
+_ABOUT_THE_TRAINER = (EntryFlags, TrainerFlags, ContainerFlags)
+"""The flags of a tuning job that `vtrain run` takes too, and that decide how its trainer runs."""
+
+
+def no_result(name: str) -> NotFoundError:
+    """The error for a tuning job without a best trial."""
+    return NotFoundError(
+        f"No trial of {shown_name(name)} has a result.", hint=f"$ {command_about(name, 'trials')}"
+    )
 
 
 # live
@@ -130,13 +219,16 @@ class TrialWatch:
 
 
 FILE_MODE = 0o644
+REPORT = "report.html"
 
 
 def report(job: NameFlag, report: ReportFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Write the page of a tuning job."""
-    target = _target(report.output)
+    target = _target(report.output) if report.output is not None else None
     session, name = open_named(common, place, job.text, TUNING_JOB)
-    document = masked_document(resource_document(tuning_job(session, name)))
+    found = tuning_job(session, name)
+    target = target or _target(str(_output_folder(session, found) / REPORT))
+    document = masked_document(resource_document(found))
     found = from_document(HyperparameterTuningJob, document)
     with needed_modules("report", "tuning"):
         from vtrain.emulator.dashboard.report import study_report
@@ -147,6 +239,16 @@ def report(job: NameFlag, report: ReportFlags, place: PlaceFlags, common: Common
         raise StorageError(f"Cannot write {target}: {error.strerror}.") from error
     session.console.status(f"Wrote {target}.")
     session.console.result({"file": str(target), "trials": len(found.trials)})
+
+
+def _output_folder(session: Session, job: HyperparameterTuningJob) -> Path:
+    """The output folder of a tuning job; the current one where it is not on this machine.
+
+    What lies in the current folder would be packaged with the next trainer.
+    """
+    base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
+    folder = LocalBuckets(session.settings.home).local_path(base) if session.is_local and base else Path()
+    return folder if folder.is_dir() else Path()
 
 
 def _target(text: str) -> Path:

@@ -47,6 +47,8 @@ LAST = "@last"
 _NEWEST = re.compile(rf"{LAST}(?:-([0-9]{{1,3}}))?")
 """The newest one, or that many before it."""
 _NO_JOB = "There is no job on this machine yet."
+BEST = "@best"
+"""Behind the name of a tuning job, in `cp`: its best trial."""
 MOST_CANDIDATES = 5
 """The jobs that the answer to an ambiguous name lists."""
 MOST_NAMESAKES = 1000
@@ -59,16 +61,23 @@ _SHORT_VERBS = {
     "wait": "logs {} -f",
     "cancel": "stop {}",
     "delete": "rm {}",
+    "trials": "trials {}",
+    "report": "report {}",
+    "cp": "cp {}@best:model .",
 }
 _SHORT_COMMANDS = frozenset(
-    "run debug submit ps compare logs wait stop show rm rerun exec shell cp top tensorboard dashboard".split()
+    "run debug submit tune trials best report ps compare logs wait stop show rm rerun exec shell cp top "
+    "tensorboard dashboard".split()
 )
 _MADE_OF_JOBS = {
     HYPERPARAMETER_TUNING_JOBS: (
         "a tuning job: its trials are jobs of their own",
-        "List them:\n$ vtrain hp-tuning-jobs trials",
+        "List them, or copy the model of the best:\n$ vtrain trials {0}\n$ vtrain cp {0}@best:model",
     ),
-    TRAINING_PIPELINES: ("a training pipeline: its task is a job of its own", "See which:\n$ vtrain show"),
+    TRAINING_PIPELINES: (
+        "a training pipeline: its task is a job of its own",
+        "See which:\n$ vtrain show {0}",
+    ),
 }
 """What is made of jobs, and how these are found, for a command that takes none but them."""
 FEWEST_DIGITS = 6
@@ -125,7 +134,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             return self.text
         if self.parent:
             what, command = _MADE_OF_JOBS[self.parent.split("/")[-2]]
-            raise ConfigError(f"{self.text} is {what}.", hint=f"{command} {shlex.quote(self.text)}")
+            raise ConfigError(f"{self.text} is {what}.", hint=command.format(shlex.quote(self.text)))
         if self.jobs is None or (not self.jobs and not is_word):
             return self.text
         if not self.jobs:

@@ -32,6 +32,12 @@ def one_of(*words: str) -> Callable[[str], list[str]]:
     return offered
 
 
+def goals(incomplete: str) -> list[str]:
+    """A metric with what is better, once its name is there."""
+    name, colon, goal = incomplete.rpartition(":")
+    return [f"{name}:{word}" for word in beginning(("max", "min"), goal)] if colon else []
+
+
 def files(incomplete: str) -> list[str]:
     """Names of files, which the shell completes itself."""
     return [incomplete + FILES]

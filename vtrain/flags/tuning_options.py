@@ -4,12 +4,12 @@ from typing import ClassVar
 
 from vtrain.backends import StudyOptions
 from vtrain.errors import UsageError
-from vtrain.flags.completion import files, one_of, tuning_jobs
+from vtrain.flags.completion import files, goals, one_of, tuning_jobs
 from vtrain.flags.grammar import whole_number
-from vtrain.flags.job_options import CreationFlags, JobFlags, TrainerFlags
+from vtrain.flags.job_options import CreationFlags, EntryFlags, JobFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, CommonFlags, NameFlag, PlaceFlags
-from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, switch
+from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, WAITING, CommonFlags, NameFlag, PlaceFlags
+from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, items, switch
 
 SAMPLERS = ("auto", "tpe", "gp")
 MAX_SEED = 2**32 - 1
@@ -41,7 +41,8 @@ class TuningFlags(JobFlags, frozen=True):
     )
     max_trial_count: str | None = flag(
         "N",
-        "Number of trials. Default: the file's, or 1.",
+        "Number of trials. Default: the file's, or 1; in vtrain tune 10, or all of a grid.",
+        short="-n",
         to="maxTrialCount",
         read=whole_number,
         empty=IGNORED,
@@ -49,6 +50,7 @@ class TuningFlags(JobFlags, frozen=True):
     parallel_trial_count: str | None = flag(
         "N",
         "Trials at the same time. Default: the file's, or 1.",
+        short="-j",
         to="parallelTrialCount",
         read=whole_number,
         empty=IGNORED,
@@ -102,6 +104,36 @@ class TuningJobLine(FlagSet, frozen=True):
     common: CommonFlags
 
 
+class SpaceFlags(FlagGroup, frozen=True):
+    """The parameters of a study, and the metrics that count."""
+
+    heading: ClassVar[str] = "Study"
+
+    param: list[str] = items(
+        "NAME=VALUES",
+        "Parameter, which a trial gets as --NAME=VALUE: a range (lr=1e-4..0.1:log, layers=1..8), numbers "
+        "(units=64,128) or words (act=relu,tanh). Repeatable.",
+    )
+    metric: list[str] = items("NAME:max|min", "Metric that counts, such as accuracy:max.", offer=goals)
+
+
+class DetachFlag(FlagGroup, frozen=True):
+    """The switch that does not wait for the end."""
+
+    heading: ClassVar[str] = WAITING
+
+    detach: bool = switch("Return as soon as the job is created; it runs on.", short="-d")
+
+
+class TuneLine(FlagSet, frozen=True):
+    """A short command line that creates a tuning job."""
+
+    entry: EntryFlags
+    space: SpaceFlags
+    detach: DetachFlag
+    job: TuningJobLine
+
+
 class TuningJobFlag(NameFlag, frozen=True):
     """The name of a hyperparameter tuning job."""
 
@@ -137,4 +169,9 @@ class ReportFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    output: str = flag("FILE", "The HTML file to write.", default="report.html", offer=files)
+    output: str | None = flag(
+        "FILE",
+        "The HTML file to write. Default: report.html in the job's output folder, or here if that is a "
+        "bucket of Cloud Storage.",
+        offer=files,
+    )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import Any
 
 from vtrain.failure import last_traceback
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
+from vtrain.messages.states import has_ended
 from vtrain.output.colours import Role
 from vtrain.output.layout import filled, in_columns
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.runtime.tuning.ranking import best, ranked
 from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
-from vtrain.times import took_in_words
+from vtrain.times import epoch, rough_duration, took_in_words
 
 MOST_NAMED = 5
 """Trials of a Pareto front that a sentence names."""
@@ -142,15 +145,40 @@ class TrialTable:
 
 
 def progress_text(job: HyperparameterTuningJob) -> str:
-    """`7 of 20 trials, the best is 3: accuracy=0.97 (rate=0.01 units=64)`."""
+    """`7 of 20 trials, about 3 min left, the best is 3: accuracy=0.97 (rate=0.01 units=64)`."""
     done = sum(trial.state in ENDED for trial in job.trials)
     text = f"{done} of {job.max_trial_count} trials"
+    if left := seconds_left(job):
+        text += f", about {rough_duration(left)} left"
     front = best_trials(job)
     if len(front) > 1:
         return f"{text}, the best are {', '.join(trial.id for trial in front[:MOST_NAMED])}"
     return text + "".join(
         f", the best is {trial.id}: {measured_text(trial)} ({parameters_text(trial)})" for trial in front
     )
+
+
+def seconds_left(job: HyperparameterTuningJob) -> float:
+    """About the time until all trials have ended, by the mean of those that have; 0 where nothing tells."""
+    if has_ended(job.state):
+        return 0.0
+    ended = [trial for trial in job.trials if trial.state in ENDED]
+    times = [seconds for trial in ended if (seconds := _took(trial)) is not None]
+    left = job.max_trial_count - len(ended)
+    if not times or left <= 0:
+        return 0.0
+    mean = fmean(times)
+    running = [min(_took(trial) or 0.0, mean) for trial in job.trials if trial.state not in ENDED]
+    at_once = min(max(job.parallel_trial_count, 1), left)
+    return max((left * mean - sum(running)) / at_once, 1.0)
+
+
+def _took(trial: Trial) -> float | None:
+    """The seconds that a trial took, or has taken so far; None where its times are not known."""
+    try:
+        return max((epoch(trial.end_time) if trial.end_time else time.time()) - epoch(trial.start_time), 0.0)
+    except ValueError:
+        return None
 
 
 def live_lines(job: HyperparameterTuningJob, *, most: int) -> list[str]:

@@ -94,6 +94,11 @@ def read_numbers(folder: Root) -> Numbers:
     return Numbers(found, 0)
 
 
+def numbers_of_rows(rows: list[dict[str, Any]]) -> Scalars:
+    """The numbers of objects, one for each step, such as a trainer prints them line by line."""
+    return Scalars("", *_row_series(rows))
+
+
 @lru_cache(maxsize=64)
 def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Scalars:
     """The numbers of a file in this state: a page of a running job asks every few seconds."""

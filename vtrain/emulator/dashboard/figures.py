@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
+from importlib.util import find_spec
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -127,14 +128,14 @@ def plotly_script() -> bytes:
 
 
 def _check_installed() -> None:
-    try:
-        import optuna
-        import plotly
-    except ImportError as error:
+    if missing := [name for name in ("optuna", "plotly") if find_spec(name) is None]:
         raise UnavailableError(
-            "A report needs Optuna and Plotly, which are not installed.",
-            hint=f"Install them with: {install_command('tuning')}",
-        ) from error
+            f"A report needs {' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed.",
+            hint=f"Install what it needs with: {install_command('tuning')}",
+        )
+    import optuna
+    import plotly
+
     assert plotly
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 

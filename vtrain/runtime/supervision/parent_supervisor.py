@@ -21,7 +21,6 @@ from vtrain.runtime.folder import DamagedFileError
 from vtrain.runtime.inheritance import drop_credentials
 from vtrain.runtime.supervision.base import Decision, Supervisor
 from vtrain.runtime.supervisor_process import dismiss_standby
-from vtrain.times import timestamp
 
 P = TypeVar("P", HyperparameterTuningJob, TrainingPipeline)
 
@@ -77,5 +76,7 @@ class ParentSupervisor(Supervisor[P]):
 
     def _finish(self, decision: Decision) -> None:
         drop_credentials(self._folder)
-        self._job = msgspec.structs.replace(self._job, start_time=self._job.start_time or timestamp())
+        self._job = msgspec.structs.replace(
+            self._job, start_time=self._job.start_time or self._job.create_time
+        )
         super()._finish(decision)

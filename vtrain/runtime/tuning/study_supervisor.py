@@ -22,12 +22,17 @@ from vtrain.runtime.supervisor_process import stand_by
 from vtrain.runtime.tuning.study import SUCCEEDED
 from vtrain.runtime.tuning.suggestion import next_parameters
 from vtrain.runtime.tuning.trial_jobs import TrialJobs
+from vtrain.runtime.tuning.trial_metrics import how_to_report
 from vtrain.runtime.tuning.trial_record import REQUESTED, TrialRecord
 from vtrain.times import timestamp
 
 MOST_FAILURES = 5
 """Failed trials, more than half of those that ended, that end a study without maxFailedTrialCount. Of the
 service's own rule only this is known: a first trial that fails ends the study."""
+
+
+FEWEST_SILENT = 2
+"""Trials that begin before a study stops of which none has reported a number: one may do so by chance."""
 
 
 class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
@@ -56,13 +61,23 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
         trials = self._trials
         if too_many := _failure(self._job, trials.records, self._home):
             return too_many
-        if len(trials.records) < self._job.max_trial_count or trials.running:
+        if trials.running or (len(trials.records) < self._job.max_trial_count and not self._holds_back()):
             return None
         return _completion(self._job, trials.records)
+
+    def _holds_back(self) -> bool:
+        """Whether no other trial begins, as the first ones have ended and none has reported a number."""
+        records = self._trials.records
+        if len(records) < max(self._job.parallel_trial_count, FEWEST_SILENT):
+            return False
+        has_measured = any(record.final or record.measurements for record in records)
+        return not has_measured and any(record.is_silent for record in records)
 
     def _begin_trials(self) -> Decision | None:
         """Start as many trials as may run. A decision where the grid is used up and nothing runs any more."""
         trials, study = self._trials, self._study
+        if self._holds_back():
+            return None
         while (count := len(trials.records)) < self._job.max_trial_count:
             if len(trials.running) >= max(self._job.parallel_trial_count, 1):
                 break
@@ -87,7 +102,9 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
             return
         if self._job.state == states.PENDING and set(now.values()) != {REQUESTED}:
             self._log.say(RUNNING)
-            self._change(state=states.RUNNING, start_time=timestamp())
+            # The first trials may have ended since the last look.
+            started = (record.start_time for record in self._trials.records if record.start_time)
+            self._change(state=states.RUNNING, start_time=min(started, default=timestamp()))
         else:
             self._change()
         self._told = now
@@ -139,8 +156,13 @@ def _completion(job: HyperparameterTuningJob, records: list[TrialRecord]) -> Dec
     if any(record.state == SUCCEEDED for record in records):
         return Decision(state=states.SUCCEEDED)
     reason = next((record.infeasible_reason for record in records), "")
-    wanted = ", ".join(metric.metric_id for metric in (job.study_spec or StudySpec()).metrics)
-    return _failed(f"No trial has a measurement of {wanted}. Trial 1: {reason}", "NO_MEASUREMENT")
+    metrics = [metric.metric_id for metric in (job.study_spec or StudySpec()).metrics]
+    wanted = ", ".join(metrics)
+    left = job.max_trial_count - len(records)
+    stopped = f" The study stopped before the other {left}." if left > 0 else ""
+    message = f"No trial has a measurement of {wanted}. Trial 1: {reason}{stopped}"
+    hint = how_to_report(metrics[0]) if any(record.is_silent for record in records) else ""
+    return _failed(message, "NO_MEASUREMENT", hint=hint)
 
 
 def _failed(message: str, reason: str, **metadata: str) -> Decision:

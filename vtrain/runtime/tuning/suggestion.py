@@ -64,12 +64,12 @@ def choose_sampler(spec: StudySpec, wish: str = AUTO) -> Sampler:
     if wish == GP and missing:
         raise UnavailableError(
             f"--sampler=gp needs {' and '.join(missing)} beside vtrain, and finds none.",
-            hint="Install it there, or take --sampler=tpe.",
+            hint=f"Install it with: {install_command('gp')}\nOr take --sampler=tpe.",
         )
     if wish != AUTO:
         return Sampler(wish, f"--sampler={wish}")
     if missing:
-        return Sampler(TPE, f"without {' and '.join(missing)} there is no Gaussian process")
+        return Sampler(TPE, f"a Gaussian process needs {' and '.join(missing)} (extra `gp`)")
     parameters = list(every_parameter(spec))
     if len(parameters) > GP_MAX_PARAMETERS or any(one.conditional_parameter_specs for one in parameters):
         return Sampler(TPE, "the space is large or has conditions")

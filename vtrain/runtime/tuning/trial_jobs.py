@@ -9,7 +9,7 @@ import msgspec
 from vtrain.errors import DamagedError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Measurement, StudySpec, Trial
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
 from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL
 from vtrain.runtime.adoption import Start
 from vtrain.runtime.capacity.queue import look_after
@@ -23,10 +23,10 @@ from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.replica.vertex_view import trial_spec
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import new_job_id
-from vtrain.runtime.tuning.metric_file import MetricFile
 from vtrain.runtime.tuning.ranking import final_measurement
 from vtrain.runtime.tuning.stopping import should_stop
 from vtrain.runtime.tuning.study import INFEASIBLE, SUCCEEDED, Parameters, StudyTrial, arguments
+from vtrain.runtime.tuning.trial_metrics import TrialMetrics
 from vtrain.runtime.tuning.trial_record import (
     ACTIVE,
     REQUESTED,
@@ -35,11 +35,10 @@ from vtrain.runtime.tuning.trial_record import (
     kept,
     read_records,
     readable_records,
-    remembered,
     write_record,
 )
 from vtrain.runtime.working_folder import kept_files
-from vtrain.times import epoch, timestamp
+from vtrain.times import timestamp
 
 
 class TrialJobs:
@@ -57,8 +56,7 @@ class TrialJobs:
         self._display_name = job.display_name
         self._spec = job.study_spec or StudySpec()
         self._records: dict[int, TrialRecord] = {}
-        self._files: dict[int, MetricFile] = {}
-        self._measured: dict[int, list[Measurement]] = {}
+        self._metrics: dict[int, TrialMetrics] = {}
         self._compared: dict[int, int] = {}  # how many trials had ended when a running one was compared last
 
     @property
@@ -137,13 +135,14 @@ class TrialJobs:
         if record.state != ACTIVE:
             return
         ended = sum(other.has_ended for other in self.records)
-        if self._read(record, job):
-            record = msgspec.structs.replace(record, measurements=kept(self._measured[record.id]))
+        metrics = self._metrics_of(record, job)
+        if metrics.read():
+            record = msgspec.structs.replace(record, measurements=kept(metrics.measured))
             self._keep(record)  # for a supervisor that takes over: the file holds the last hundred alone
         elif self._compared.get(record.id) == ended:
             return
         self._compared[record.id] = ended
-        trial = record.study_trial(tuple(self._measured[record.id]))
+        trial = record.study_trial(tuple(metrics.measured))
         if should_stop(self._spec, trial, self.study_trials):
             self._keep(msgspec.structs.replace(record, state=STOPPING))
             self._stop(record)
@@ -154,24 +153,19 @@ class TrialJobs:
             self._log.say(f"Trial {record.id} is stopped early: it has little prospect.")
             request_end(self._store, self._start, record.job, "cancel")
 
-    def _read(self, record: TrialRecord, job: CustomJob, *, ended: bool = False) -> bool:
-        """Read what the trial has reported since; whether it has."""
-        if record.id not in self._files:
+    def _metrics_of(self, record: TrialRecord, job: CustomJob) -> TrialMetrics:
+        """The reader of what the trial reports."""
+        if record.id not in self._metrics:
             wanted = [metric.metric_id for metric in self._spec.metrics]
-            file = Home(self._home).job(record.job).metric_file
-            started = epoch(job.start_time or job.create_time)
-            known = record.measurements
-            self._files[record.id] = MetricFile(file, wanted, started=started, known=known)
-            self._measured[record.id] = [*known]
-        found = self._files[record.id].read(ended=ended)
-        self._measured[record.id] = remembered([*self._measured[record.id], *found])
-        return bool(found)
+            self._metrics[record.id] = TrialMetrics(job, self._home, wanted, record.measurements)
+        return self._metrics[record.id]
 
     def _conclude(self, record: TrialRecord, job: CustomJob) -> None:
         """The end of a trial whose job has ended."""
-        self._read(record, job, ended=True)
-        measured = tuple(self._measured.pop(record.id))
-        complaint = self._files.pop(record.id).complaint()
+        metrics = self._metrics_of(record, job)
+        metrics.read(ended=True)
+        del self._metrics[record.id]
+        measured = tuple(metrics.measured)
         if not record.start_time:
             record = msgspec.structs.replace(record, start_time=job.start_time or job.create_time)
         # A trial that is stopped early has a job that was cancelled, and counts with what it reported.
@@ -181,7 +175,8 @@ class TrialJobs:
         if final is not None:
             self._end(record, SUCCEEDED, at=job.end_time)
         elif counts:
-            self._end(record, INFEASIBLE, at=job.end_time, reason=complaint)
+            record = msgspec.structs.replace(record, is_silent=metrics.is_silent)
+            self._end(record, INFEASIBLE, at=job.end_time, reason=metrics.complaint())
         else:
             cancelled = job.state == states.CANCELLED and (job.error is None or not job.error.details)
             reason = job.error.message if job.error else f"Its job is {states.short(job.state)}."

@@ -29,7 +29,8 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`job` is the full name of the trial's job, `state` a Trial.State of the API.
 
     `failed`: the job failed, which counts for maxFailedTrialCount. `is_cut_off`: the study ended before it.
-    `measurements` are filled at the end.
+    `is_silent`: the job succeeded, and reported nothing that the study asks for. `measurements` are filled at
+    the end.
     """
 
     id: int
@@ -42,6 +43,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     infeasible_reason: str = ""
     failed: bool = False
     is_cut_off: bool = False
+    is_silent: bool = False
     measurements: tuple[Measurement, ...] = ()
 
     @property
