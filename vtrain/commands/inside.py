@@ -15,7 +15,7 @@ from typing import BinaryIO
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
 from vtrain.commands.session import Session, open_named
-from vtrain.core.references import command_about, ended_log_command, shown_name
+from vtrain.core.references import LAST, command_about, ended_log_command, shown_name
 from vtrain.errors import (
     CommandError,
     ConfigError,
@@ -126,10 +126,9 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     in_full = files.source.startswith("projects/")
     end = files.source.find(":", files.source.find("/", len("projects/")) if in_full else 0)
     text, path = (files.source[:end], files.source[end + 1 :]) if end >= 0 else (files.source, "")
-    if end <= 0:
-        hint = f"Name the job and the path: vtrain cp {text or 'JOB'}:model {shlex.quote(files.target)}"
-        raise UsageError(f"cp copies out of a job, and {files.source!r} is no JOB:PATH.", hint=hint)
-    session, name = open_named(common, place, text)
+    if not files.source:
+        raise UsageError("The name of the job is empty.", hint="For the newest one, write @last.")
+    session, name = open_named(common, place, text or LAST)
     source = _find(session, name, path, task.task_name, files.target)
     is_folder = source.is_folder()
     wanted = user_path(files.target)
