@@ -195,7 +195,7 @@ def test_a_full_name_may_have_a_colon_of_its_own(vtrain: Any, tmp_path: Path) ->
     name = "projects/example.com:demo/locations/us-central1/customJobs/123"
     refused = vtrain("cp", f"{name}:model", str(tmp_path / "got"))
     assert refused.code == 1 and "is neither an id nor" not in refused.err
-    assert "is no JOB:PATH" in vtrain("cp", name, str(tmp_path / "got")).err
+    assert "is neither an id nor" not in vtrain("cp", name, str(tmp_path / "got")).err
 
 
 def test_a_path_may_hold_colons_and_the_words_of_a_name(
@@ -211,10 +211,28 @@ def test_a_path_may_hold_colons_and_the_words_of_a_name(
         assert got.read_text() == "c"
 
 
-def test_a_source_that_is_no_job_is_a_wrong_line(vtrain: Any) -> None:
-    ended = vtrain("cp", "model")
-    assert ended.code == 2
-    assert "ERROR: cp copies out of a job, and 'model' is no JOB:PATH.\n" in ended.err
+@pytest.mark.parametrize("words", [("{}",), ("{}:",), ("digits",), (":",)])
+def test_without_a_path_the_whole_output_folder_is_copied(
+    vtrain: Any, job: str, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    ended = vtrain("cp", *(word.format(job) for word in words), str(tmp_path / "got"))
+    assert ended.code == 0, ended.err
+    assert (tmp_path / "got" / "model" / "deep" / "weights").read_text() == "w"
+    assert ("The newest job is digits" in ended.err) == (words == (":",))
+
+
+def test_without_any_word_it_is_that_of_the_newest_job(
+    vtrain: Any, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert vtrain("cp").code == 0
+    assert [*tmp_path.glob("*/model/deep/weights")]
+
+
+def test_a_source_that_is_no_job_is_a_wrong_line(vtrain: Any, job: str) -> None:
+    ended = vtrain("cp", "model", "copied")
+    assert ended.code == 1 and "No job on this machine has the name 'model'." in ended.err
+    assert vtrain("cp", "").code == 2
 
 
 def test_of_a_job_on_vertex_the_command_of_gcloud_is_shown(vtrain: Any, vertex: VertexService) -> None:

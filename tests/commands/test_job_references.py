@@ -196,12 +196,6 @@ def test_short_ids_are_the_digits_that_tell_jobs_apart() -> None:
     assert short_ids([]) == {} and short_ids(names[:1]) == {names[0]: "616775"}
 
 
-def test_a_state_by_its_short_name_is_answered_with_the_apis(vtrain: Any, jobs: Path) -> None:
-    ended = vtrain("ps", "--filter=state=FAILED")
-    assert ended.err.endswith("Listed 0 items.\nStates are called as in the API: JOB_STATE_FAILED.\n")
-    assert vtrain("ps", "--filter=state=JOB_STATE_FAILED").err.endswith("Listed 0 items.\n")
-
-
 def test_of_jobs_that_share_a_name_stop_means_the_running_one(vtrain: Any, jobs: Path) -> None:
     running = "7000000000000000007"
     add_job(jobs, running, "mnist", state="JOB_STATE_QUEUED")

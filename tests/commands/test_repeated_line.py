@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from stored_jobs import add_job
 
-from vtrain.commands.rerun import signature, with_wait
+from vtrain.commands.rerun import signature, with_arguments, with_wait
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 
@@ -24,6 +26,48 @@ from vtrain.testing.script import Script, script_job
 )
 def test_a_watched_line_stays_with_its_job(typed: str, watched: str) -> None:
     assert with_wait(tuple(typed.split())) == tuple(watched.split())
+
+
+@pytest.mark.parametrize(
+    ("typed", "given", "expected"),
+    [
+        ("run t.py -- --lr=0.1 --n 3", "", "--lr=0.1 --n 3"),
+        ("run t.py -- --lr=0.1 --n 3", "--lr=0.5", "--lr=0.5 --n 3"),
+        ("run t.py -- --lr=0.1 --n 3", "--n=4", "--lr=0.1 --n=4"),
+        ("run t.py -- --lr=0.1 --n 3", "--n 4 --lr 1e-3", "--lr 1e-3 --n 4"),
+        ("run t.py -- --shift -1 a", "--shift=-2", "--shift=-2 a"),
+        ("run t.py -- --shift -1 a", "--shift -.5", "--shift -.5 a"),
+        ("run t.py -- --lr=0.1", "--epochs=3 -v", "--lr=0.1 --epochs=3 -v"),
+        ("run t.py -- a.csv --lr=0.1 b.csv", "--lr=1", "a.csv --lr=1 b.csv"),
+        ("run t.py -- --fast a.csv", "--fast", "--fast a.csv"),
+        ("run t.py -- --fast --lr=1", "--lr=2", "--fast --lr=2"),
+        ("run t.py -- --x=1 --x=2 --y=3", "--x=4", "--x=4 --y=3"),
+        ("run t.py -- --x=1", "--x=4 --x=5", "--x=4 --x=5"),
+        ("run t.py -- 20 --lr=0.1", "30 --lr=0.2", "30 --lr=0.2"),
+        ("run t.py -- 20 5", "-3", "-3"),
+        ("run t.py", "--lr=0.5", "--lr=0.5"),
+        ("run t.py -- - --lr=1", "--lr=2 -", "- --lr=2 -"),
+    ],
+)
+def test_arguments_of_the_trainer_take_the_place_of_those_of_their_name(
+    typed: str, given: str, expected: str
+) -> None:
+    words = with_arguments(tuple(typed.split()), tuple(given.split()))
+    assert words == ("run", "t.py", "--", *expected.split())
+
+
+def test_a_job_runs_again_with_another_argument(tmp_path: Path, vtrain_home: Path) -> None:
+    (tmp_path / "t.sh").write_text('echo "$@"\n')
+    argv = [sys.executable, "-m", "vtrain"]
+    first = subprocess.run(
+        [*argv, "run", "t.sh", "--", "--lr=0.1", "--n=3"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (first.returncode, first.stdout) == (0, "--lr=0.1 --n=3\n"), first.stderr
+    second = subprocess.run(
+        [*argv, "rerun", "--", "--lr=0.5"], cwd=tmp_path.parent, capture_output=True, text=True
+    )
+    assert (second.returncode, second.stdout) == (0, "--lr=0.5 --n=3\n"), second.stderr
+    assert "\n$ vtrain run t.sh -- --lr=0.5 --n=3\n" in second.stderr
 
 
 def test_a_job_without_a_known_line_says_so(vtrain: Any, vtrain_home: Path) -> None:

@@ -27,8 +27,10 @@ MISTAKES = {
     "no-such-script": ("run trian.py", 1),
     "config": ("submit --config=job.yaml --display-name=digits", 1),
     "no-such-job": ("logs 42", 1),
-    "two-jobs": ("show twin", 1),
-    "state-of-a-filter": ("custom-jobs list --filter=state=FAILED", 0),
+    "two-jobs": ("rm twin", 1),
+    "state": ("ps --state=faild", 2),
+    "other-program": ("ls", 2),
+    "other-flag": ("submit train.py --name=x", 2),
 }
 
 

@@ -25,7 +25,7 @@ MOST_COUNTED = 1000
 
 def conclude(session: Session, job: Job) -> None:
     """Say on stderr how a job ended, and what else its trainer left on this machine."""
-    show_end(session.console, job, _places(session, job))
+    show_end(session.console, job, places_of(session, job))
     if not (session.is_local and isinstance(job, CustomJob)):
         return
     from vtrain.runtime.working_folder import remarks_on
@@ -40,7 +40,7 @@ def conclude(session: Session, job: Job) -> None:
 
 def how_to_go_on(session: Session, job: Job) -> str:
     """The lines about a job that was stopped: its id, what it has left, and how to go on with it."""
-    pointers = [("job", shown_name(job.name)), *_places(session, job)]
+    pointers = [("job", shown_name(job.name)), *places_of(session, job)]
     lines = [f"{label:<7} {text}" for label, text in pointers]
     lines.append(f"{'log':<7} $ {ended_log_command(job.name)}")
     with suppress(OSError, VtrainError):
@@ -58,7 +58,7 @@ def _has_checkpoints(session: Session, job: CustomJob) -> bool:
     return _is_or_has_file(folder)
 
 
-def _places(session: Session, job: Job) -> list[Pointer]:
+def places_of(session: Session, job: Job) -> list[Pointer]:
     """The places of the model and of other outputs, as far as they can be read."""
     found: list[Pointer] = []
     # A folder that is another user's, or was removed just now, must not hide how the job ended.

@@ -16,7 +16,7 @@ from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
 from vtrain.commands.session import Session, open_named
 from vtrain.commands.tuning_trials import no_result, tuning_job
-from vtrain.core.references import BEST, command_about, ended_log_command, shown_name
+from vtrain.core.references import BEST, LAST, command_about, ended_log_command, shown_name
 from vtrain.errors import (
     CommandError,
     ConfigError,
@@ -130,13 +130,12 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     in_full = files.source.startswith("projects/")
     end = files.source.find(":", files.source.find("/", len("projects/")) if in_full else 0)
     text, path = (files.source[:end], files.source[end + 1 :]) if end >= 0 else (files.source, "")
-    if end <= 0:
-        hint = f"Name the job and the path: vtrain cp {text or 'JOB'}:model {shlex.quote(files.target)}"
-        raise UsageError(f"cp copies out of a job, and {files.source!r} is no JOB:PATH.", hint=hint)
+    if not files.source:
+        raise UsageError("The name of the job is empty.", hint="For the newest one, write @last.")
     if text.endswith(BEST):
         session, name, output = _best_trial(common, place, text.removesuffix(BEST))
     else:
-        session, name = open_named(common, place, text)
+        session, name = open_named(common, place, text or LAST)
         output = None
     source = _find(session, name, path, task.task_name, files.target, output)
     is_folder = source.is_folder()

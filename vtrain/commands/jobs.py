@@ -7,28 +7,61 @@ import shlex
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends import HoldingBackend, Holdings, Query
+from vtrain.backends import LOCAL_PACE, HoldingBackend, Holdings, Query
 from vtrain.backends.pager import all_jobs
 from vtrain.commands.session import (
+    CommandConsole,
     Session,
+    answer_to,
+    find_target,
     open_console,
     open_named,
     open_session,
     resource_document,
     wish_of,
 )
-from vtrain.core.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
-from vtrain.errors import NotFoundError, StorageError, VtrainError, WaitTimeoutError
-from vtrain.flags.grammar import count_or_unlimited
-from vtrain.flags.options import CommonFlags, ListFlags, MetricFlags, NameFlag, PlaceFlags
+from vtrain.core.references import (
+    command_about,
+    job_id,
+    jobs_here,
+    list_command,
+    short_ids,
+    shown_name,
+    with_shown_names,
+)
+from vtrain.errors import (
+    CommandError,
+    ConfigError,
+    InterruptedByUser,
+    NotFoundError,
+    OutputError,
+    StorageError,
+    TerminatedBySignal,
+    UsageError,
+    VtrainError,
+    WaitTimeoutError,
+)
+from vtrain.flags.grammar import count_or_unlimited, split_list
+from vtrain.flags.options import (
+    CommonFlags,
+    JobListFlags,
+    JobsFlag,
+    JobsToStopFlag,
+    ListFlags,
+    MetricFlags,
+    NameFlag,
+    PlaceFlags,
+)
 from vtrain.messages.names import (
     ANY_JOB,
     JOB_KINDS,
@@ -38,10 +71,11 @@ from vtrain.messages.names import (
     ResourceKind,
     kind_of,
 )
-from vtrain.messages.states import has_ended, short
+from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.states import KNOWN, has_ended, names_of, short
 from vtrain.output.colours import has_colours
 from vtrain.output.console import Console
-from vtrain.output.terminal import visible
+from vtrain.output.terminal import on_one_line, visible
 from vtrain.sizes import size_in_words
 from vtrain.times import ago
 
@@ -51,6 +85,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
+LEAST_PAUSE = 1.0
+"""Seconds between two pictures of a list that is watched."""
 MOST_ASKED_ABOUT = 5
 """The unended jobs of a list, the oldest, about which the backend is asked whether they go on."""
 
@@ -65,18 +101,89 @@ def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kin
 
 
 def ps(
-    listing: ListFlags, wanted: MetricFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind
+    listing: ListFlags,
+    chosen: JobListFlags,
+    wanted: MetricFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    *,
+    kind: ResourceKind,
 ) -> None:
     """List the jobs of all kinds, with their arguments and metrics where these are wanted."""
     if listing.sort_by.lstrip("~").startswith(("args.", "metrics.")):  # as text 10 would come before 9
         wanted = msgspec.structs.replace(wanted, sort=wanted.sort or listing.sort_by)
         listing = msgspec.structs.replace(listing, sort_by="")
-    if wanted == MetricFlags():
-        list_jobs(listing, place, common, kind=kind)
-    else:
-        from vtrain.commands.comparison import show_compared
+    choose = partial(_chosen, chosen, _states(chosen.state))
 
-        _list(listing, place, common, kind, partial(show_compared, listing, wanted))
+    def show(session: Session, jobs: Iterator[Job]) -> None:
+        if wanted == MetricFlags():
+            show_resources(session, kind, listing, map(resource_document, choose(jobs)))
+        else:
+            from vtrain.commands.comparison import show_compared
+
+            show_compared(listing, wanted, session, choose(jobs))
+
+    if chosen.watch:
+        _watch(listing, place, common, kind, choose)
+    else:
+        _list(listing, place, common, kind, show)
+
+
+def _states(text: str) -> frozenset[str]:
+    """The states of --state, as the API calls them; empty for all. Raises UsageError for an unknown one."""
+    found: list[str] = []
+    for word in split_list(text, "--state"):
+        names = names_of(word)
+        if len(names) == 1:
+            known = sorted(short(state).lower() for state in KNOWN)
+            hint = did_you_mean(word.lower(), known, otherwise=f"There is {', '.join(known)}.")
+            raise UsageError(f"--state: there is no state {word!r}.", hint=hint)
+        found += names
+    return frozenset(found)
+
+
+def _chosen(chosen: JobListFlags, states: frozenset[str], jobs: Iterable[Job]) -> Iterator[Job]:
+    """The jobs in these states, without those that others run, unless all are wanted."""
+    for job in jobs:
+        is_child = TRIAL_LABEL in job.labels or PIPELINE_LABEL in job.labels
+        if (chosen.all or not is_child) and (not states or job.state in states):
+            yield job
+
+
+def _watch(
+    listing: ListFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    kind: ResourceKind,
+    choose: Callable[[Iterable[Job]], Iterator[Job]],
+) -> None:
+    """Draw the list in its place until Ctrl-C. Raises UsageError where it cannot be drawn."""
+    if not sys.stdout.isatty() or common.format:
+        raise UsageError("--watch draws a table on a terminal.", hint="Leave out --watch, or --format.")
+    from vtrain.commands.selection import LIST_TABLE, Selection
+    from vtrain.output.live_table import LiveTable
+
+    session = open_session(common, place, kind=kind)
+    pause = max(getattr(session.jobs, "pace", LOCAL_PACE).slowest, LEAST_PAUSE)
+    with LiveTable() as table:
+        while True:
+            selection = Selection(session.console, listing, default=LIST_TABLE, uri_of=session.uri_of)
+            jobs = choose(_jobs_of(session, kind, page_size(session, listing), []))
+            found = islice(selection.apply(map(resource_document, jobs)), shutil.get_terminal_size().lines)
+            table.draw(_job_table(session, found, coloured=False).splitlines() or ["No job is listed."])
+            if selection.failure is not None:
+                raise selection.failure
+            time.sleep(pause)
+
+
+def _jobs_of(session: Session, kind: ResourceKind, size: int, damaged: list[str]) -> Iterator[Job]:
+    """The jobs of a kind's collections, newest first; names of those that cannot be read go to `damaged`."""
+    queries = [
+        msgspec.structs.replace(query_all(session, kind), page_size=size, collection=collection)
+        for collection in kind.collections
+    ]
+    lists = [all_jobs(session.jobs.list, query, damaged) for query in queries]
+    yield from heapq.merge(*lists, key=attrgetter("create_time"), reverse=True)
 
 
 def _list(
@@ -89,16 +196,13 @@ def _list(
     with suppress(VtrainError):  # what follows fails for the same reason, and says more
         _tell_of_jobs_here(common, place, kind)
     session = open_session(common, place, kind=kind)
-    query = msgspec.structs.replace(query_all(session, kind), page_size=page_size(session, listing))
     damaged: list[str] = []
-    jobs = all_jobs(session.jobs.list, query, damaged)
-    if kind.also:
-        jobs = _with_other_kinds(session, kind, query, jobs, damaged)
+    jobs = _jobs_of(session, kind, page_size(session, listing), damaged)
     going: list[str] = []
     show(session, _noting_unended(jobs, going))
     if damaged:
         session.console.warn(_damage(damaged))
-    _warn_of_halt(session, going[-MOST_ASKED_ABOUT:])
+    warn_of_halt(session, going[-MOST_ASKED_ABOUT:])
 
 
 def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKind) -> None:
@@ -109,17 +213,6 @@ def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKin
         open_console(common).progress(f"{what} on this machine: {list_command(kind.group)} --backend=local")
 
 
-def _with_other_kinds(
-    session: Session, kind: ResourceKind, query: Query, jobs: Iterator[Job], damaged: list[str]
-) -> Iterator[Job]:
-    """The jobs, and those of the kind's other collections, newest first; without those that others run."""
-    queries = [msgspec.structs.replace(query, collection=each) for each in kind.also]
-    others = [all_jobs(session.jobs.list, each, damaged) for each in queries]
-    for job in heapq.merge(jobs, *others, key=attrgetter("create_time"), reverse=True):
-        if TRIAL_LABEL not in job.labels and PIPELINE_LABEL not in job.labels:
-            yield job
-
-
 def _noting_unended(jobs: Iterable[Job], names: list[str]) -> Iterator[Job]:
     """The same jobs; the names of those that have not ended are appended to `names`."""
     for job in jobs:
@@ -128,7 +221,7 @@ def _noting_unended(jobs: Iterable[Job], names: list[str]) -> Iterator[Job]:
         yield job
 
 
-def _warn_of_halt(session: Session, names: Iterable[str]) -> None:
+def warn_of_halt(session: Session, names: Iterable[str]) -> None:
     """Warn once where jobs that have not ended do not go on: the home is a copy, or the disk is full."""
     look_after: Callable[[str], None] = getattr(session.jobs, "look_after", lambda _name: None)
     for name in names:
@@ -155,12 +248,81 @@ def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Res
     found = session.jobs.get(name)
     session.console.result(resource_document(found), "yaml")
     if not has_ended(found.state):
-        _warn_of_halt(session, [name])
+        warn_of_halt(session, [name])
 
 
 def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """Ask a job to end; the answer for one of this machine that has ended already is its state."""
-    session, name = open_named(common, place, job.text, kind, about_running=True, only_one=True)
+    _cancel(*open_named(common, place, job.text, kind, about_running=True, only_one=True))
+
+
+def stop(
+    jobs: JobsFlag, every: JobsToStopFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind
+) -> None:
+    """Ask jobs to end, or all of them. Raises UsageError where none are named."""
+    console = open_console(common)
+    words = jobs.jobs
+    if every.all and words:
+        raise UsageError("stop takes names of jobs or --all.")
+    if not (every.all or words):
+        raise UsageError("stop needs a job.", hint="The newest:\n$ vtrain stop @last")
+    if every.all:
+        words = _all_going(console, place, common, kind)
+    _each(
+        console,
+        words,
+        lambda word: _cancel(
+            *open_named(common, place, word, kind, about_running=True, only_one=True, console=console)
+        ),
+    )
+
+
+def _all_going(
+    console: CommandConsole, place: PlaceFlags, common: CommonFlags, kind: ResourceKind
+) -> list[str]:
+    """The names of all jobs that have not ended, without those that others run; after the user's consent.
+
+    Raises ConfigError where the user does not consent, or cannot be asked.
+    """
+    session = find_target(common, place, console=console, kind=kind).open()
+    jobs = _chosen(JobListFlags(), frozenset(), _jobs_of(session, kind, Query().page_size, []))
+    going = [job for job in jobs if not has_ended(job.state)]
+    if not going:
+        console.status("No job is running or waiting.")
+        return []
+    if console.quiet:
+        return [job.name for job in going]
+    named = ", ".join(on_one_line(job.display_name) for job in going[:MOST_NAMED])
+    more = f" and {len(going) - MOST_NAMED} more" if len(going) > MOST_NAMED else ""
+    count = "1 job" if len(going) == 1 else f"{len(going)} jobs"
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        raise ConfigError(f"Nothing was stopped: {count} would be: {named}{more}.", hint="Add --quiet.")
+    answer = answer_to(console, f"Stop {count} ({named}{more})? [y/N]: ", otherwise="Nothing was stopped.")
+    if answer.lower() not in ("y", "yes"):
+        raise ConfigError("Nothing was stopped.")
+    return [job.name for job in going]
+
+
+def _each(console: Console, words: Iterable[str], act: Callable[[str], None]) -> None:
+    """Do the same to each job. Of several, one that fails keeps nobody from the next; CommandError tells."""
+    wanted = [*dict.fromkeys(words)]
+    code = 0
+    for word in wanted:
+        try:
+            act(word)
+        except (OutputError, InterruptedByUser, TerminatedBySignal):
+            raise
+        except VtrainError as error:
+            if len(wanted) == 1:
+                raise
+            error.message, error.hint = with_shown_names(error.message), with_shown_names(error.hint)
+            console.error(error)
+            code = code or error.exit_code
+    if code:
+        raise CommandError("", code)
+
+
+def _cancel(session: Session, name: str) -> None:
     state = session.jobs.get(name).state if session.is_local else ""
     if has_ended(state):
         noun = kind_of(name).noun
@@ -174,7 +336,22 @@ def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
 
 def delete(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """Remove an ended job."""
-    session, name = open_named(common, place, job.text, kind, only_one=True)
+    _delete(*open_named(common, place, job.text, kind, only_one=True))
+
+
+def remove(jobs: JobsFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
+    """Remove ended jobs. Raises UsageError where none are named."""
+    console = open_console(common)
+    if not jobs.jobs:
+        raise UsageError("rm needs a job.", hint="See what there is:\n$ vtrain ps")
+    _each(
+        console,
+        jobs.jobs,
+        lambda word: _delete(*open_named(common, place, word, kind, only_one=True, console=console)),
+    )
+
+
+def _delete(session: Session, name: str) -> None:
     held = session.jobs.holdings(name) if isinstance(session.jobs, HoldingBackend) else None
     shown = shown_name(name)
     session.jobs.delete(name)
@@ -223,7 +400,7 @@ def show_resources(
     show_list(session.console, listing, documents, default=default, uri_of=session.uri_of, draw=draw)
 
 
-def _job_table(session: Session, documents: Iterable[dict[str, Any]]) -> str:
+def _job_table(session: Session, documents: Iterable[dict[str, Any]], *, coloured: bool | None = None) -> str:
     """The jobs as a table for a terminal, those of this machine with short ids."""
     from vtrain.output.job_table import job_row, job_table
 
@@ -235,7 +412,8 @@ def _job_table(session: Session, documents: Iterable[dict[str, Any]]) -> str:
         backend = backends.get(name, session.backend.name)
         rows.append(job_row(document, shown_id=ids.get(name, job_id(name)), backend=backend))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    return job_table(rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
+    coloured = has_colours(sys.stdout) if coloured is None else coloured
+    return job_table(rows, width=width, coloured=coloured) if rows else ""
 
 
 # what a shell offers behind a TAB

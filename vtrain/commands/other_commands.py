@@ -30,7 +30,8 @@ COMMANDS = (
         "directory of the replica. Without PATH the whole output folder is copied. TARGET is the current "
         "folder by default. The job may run or have ended; it has to be one of this machine.",
         examples=(
-            ("Copy the model of the newest job", "vtrain cp @last:model ./model"),
+            ("Copy the model of the newest job", "vtrain cp :model ./model"),
+            ("Copy all that a job has written", "vtrain cp mnist ./mnist"),
             ("Copy a file that its second replica wrote", "vtrain cp @last:a.json --task-name=workerpool1-0"),
         ),
         flags=(CopyFlags, TaskFlag, PlaceFlags, CommonFlags),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from vtrain.backends import RepeatableBackend
@@ -23,6 +25,7 @@ from vtrain.runtime.job_order import TypedCommand
 
 LOOK_SECONDS = 0.3
 """Between two looks at the files; longer where a look takes long."""
+_NUMBER = re.compile(r"-[\d.][\d.e+-]*")
 CREATES = ("create", "submit", "tune")
 STAYS = ("--stream-logs", "--on-interrupt=cancel")
 """Flags with which such a command stays with its job, and stops it."""
@@ -31,8 +34,14 @@ Signature = Mapping[str, tuple[int, int]]
 """The time and the size of each file."""
 
 
-def rerun(job: NewestFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags) -> None:
-    """Become the command that made the job, or run it again and again."""
+def rerun(
+    job: NewestFlag,
+    watch: WatchFlag,
+    place: PlaceFlags,
+    common: CommonFlags,
+    remainder: tuple[str, ...] | None,
+) -> None:
+    """Become the command that made the job, or run it again and again; with other trainer arguments."""
     session, name = open_named(common, place, job.text, ANY_JOB)
     if not isinstance(session.jobs, RepeatableBackend):
         raise UnavailableError(
@@ -45,7 +54,7 @@ def rerun(job: NewestFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFl
             "The command line that made this job is not known.",
             hint="Another program made it. Run its line yourself once.",
         )
-    words = command.words
+    words = with_arguments(command.words, remainder or ())
     if not Path(command.folder).is_dir():
         raise ConfigError(
             f"The folder {command.folder}, in which the line was typed, does not exist any more."
@@ -56,6 +65,47 @@ def rerun(job: NewestFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFl
     os.chdir(command.folder)
     # Not a child: signals, the terminal and the exit code are then the command's own.
     os.execv(sys.executable, vtrain_argv(words, is_repeated=True))
+
+
+def with_arguments(words: tuple[str, ...], given: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a line with other arguments of its trainer.
+
+    An option takes the place of those of its name, and a new one is added. If the first word is no option,
+    the words replace all arguments.
+    """
+    head, tail = _split(words)
+    if not given:
+        return words
+    if not _is_option(given[0]):
+        return (*head, "--", *given)
+    new: dict[str, list[str]] = {}
+    for name, part in _parts(given):
+        new.setdefault(name, []).extend(part)
+    merged: list[str] = []
+    waiting = dict(new)
+    for name, part in _parts(tail[1:]):
+        if not name or name not in new:
+            merged += part
+            continue
+        merged += waiting.pop(name, ())
+        if new[name] == [name]:  # a switch: the word behind the old one was no value
+            merged += part[1:]
+    return (*head, "--", *merged, *chain(*waiting.values()))
+
+
+def _parts(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Options by their names, each with its value, and other words by an empty name."""
+    place = 0
+    while place < len(words):
+        name, equals, _ = words[place].partition("=")
+        has_value = not equals and place + 1 < len(words) and not _is_option(words[place + 1])
+        end = place + 1 + (_is_option(name) and has_value)
+        yield (name if _is_option(name) else ""), words[place:end]
+        place = end
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word != "-" and not _NUMBER.fullmatch(word)
 
 
 def with_wait(words: tuple[str, ...]) -> tuple[str, ...]:

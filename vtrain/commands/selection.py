@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from vtrain.errors import VtrainError
 from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import ListFlags
-from vtrain.messages.states import KNOWN, short
 from vtrain.output.console import Console
 from vtrain.output.language.expressions import parse_filter, parse_sort
 from vtrain.output.language.format import PAGE, parse_format
@@ -46,10 +44,6 @@ def show_list(
         console.print_list(selection.apply(documents), selection.format)
     if not selection.shown and selection.failure is None and console.format is None:
         console.status("Listed 0 items.")
-        if found := re.search(
-            f"(?<![A-Z_])({'|'.join(map(short, sorted(KNOWN)))})(?![A-Z_])", listing.filter
-        ):
-            console.progress(f"States are called as in the API: JOB_STATE_{found[1]}.")
     if selection.failure is not None:
         raise selection.failure
 

@@ -11,14 +11,15 @@ from vtrain.flags.options import (
     CommonFlags,
     ComparedFlag,
     FollowFlag,
-    JobFlag,
+    JobListFlags,
     JobsFlag,
+    JobsToStopFlag,
     LineFlags,
     ListFlags,
     MetricFlags,
-    NameFlag,
     NewestFlag,
     PlaceFlags,
+    SomeJobsFlag,
     StreamFlags,
     WatchFlag,
 )
@@ -29,17 +30,15 @@ _BY_NAME = {info.name: info for info in CUSTOM_JOBS}
 _TUNING = {info.name: info for info in TUNING_JOBS}
 
 
-def _about_a_job(
-    name: str, same: str, *examples: tuple[str, str], job: type[NameFlag] = NewestFlag
-) -> CommandInfo:
-    """A command of custom jobs about one job, by another name; it takes tuning jobs too."""
+def _about_a_job(name: str, same: str, *examples: tuple[str, str]) -> CommandInfo:
+    """A command of custom jobs about one job, by default the newest, by another name."""
     info = _BY_NAME[same]
     return CommandInfo(
         name=name,
         handler=info.handler,
         details=f"The same as custom-jobs {same} and hp-tuning-jobs {same}.",
         examples=examples,
-        flags=(job, *info.flags[1:]),
+        flags=(NewestFlag, *info.flags[1:]),
         fixed={"kind": ANY_JOB},
     )
 
@@ -108,14 +107,16 @@ COMMANDS = (
         _BY_NAME["list"],
         name="ps",
         handler="vtrain.commands.jobs:ps",
-        details="The same as custom-jobs list and hp-tuning-jobs list. Trials of tuning jobs are left out. "
+        details="The same as custom-jobs list and hp-tuning-jobs list, of jobs in every state. Trials "
+        "of tuning jobs need --all. "
         "With --metrics, --columns or --sort only the 1000 newest are read: their arguments, and the last "
         "numbers in files of their output such as metrics.json.",
         examples=(
             ("List the five newest jobs", "vtrain ps --limit=5"),
+            ("Watch what runs and waits", "vtrain ps --state=running,queued --watch"),
             ("Compare them by what they measured", "vtrain ps --sort=~metrics.accuracy"),
         ),
-        flags=(ListFlags, MetricFlags, PlaceFlags, CommonFlags),
+        flags=(ListFlags, JobListFlags, MetricFlags, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
     CommandInfo(
@@ -146,10 +147,35 @@ COMMANDS = (
         flags=(JobsFlag, FollowFlag, LineFlags, StreamFlags, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
-    _about_a_job("show", "describe", ("Print the newest job", "vtrain show")),
+    CommandInfo(
+        name="show",
+        handler="vtrain.commands.job_page:show",
+        details="On a terminal a page: state, times, command line, arguments, image, memory, metrics, model. "
+        "With --format, and elsewhere, the same as custom-jobs describe and hp-tuning-jobs describe.",
+        examples=(
+            ("Show the newest job", "vtrain show"),
+            ("Print all that is known of it as YAML", "vtrain show --format=yaml"),
+        ),
+        flags=(NewestFlag, PlaceFlags, CommonFlags),
+        fixed={"kind": ANY_JOB},
+    ),
     _about_a_job("wait", "wait", ("Wait for the newest job", "vtrain wait")),
-    _about_a_job("stop", "cancel", ("Stop the newest job", "vtrain stop @last"), job=JobFlag),
-    _about_a_job("rm", "delete", ("Remove a job", "vtrain rm mnist"), job=JobFlag),
+    CommandInfo(
+        name="stop",
+        handler="vtrain.commands.jobs:stop",
+        details="For one job the same as custom-jobs cancel and hp-tuning-jobs cancel.",
+        examples=(("Stop the newest job", "vtrain stop @last"), ("Stop all jobs", "vtrain stop --all")),
+        flags=(JobsFlag, JobsToStopFlag, PlaceFlags, CommonFlags),
+        fixed={"kind": ANY_JOB},
+    ),
+    CommandInfo(
+        name="rm",
+        handler="vtrain.commands.jobs:remove",
+        details="For one job the same as custom-jobs delete and hp-tuning-jobs delete.",
+        examples=(("Remove two jobs", "vtrain rm mnist digits"),),
+        flags=(SomeJobsFlag, PlaceFlags, CommonFlags),
+        fixed={"kind": ANY_JOB},
+    ),
     msgspec.structs.replace(
         _TUNING["trials"],
         details=f"The same as hp-tuning-jobs trials. {_TUNING['trials'].details}",
@@ -178,12 +204,16 @@ COMMANDS = (
         name="rerun",
         handler="vtrain.commands.rerun:rerun",
         details="The line runs in the folder in which it was typed, and makes a new job whatever its key. "
+        "Options behind -- take the place of the trainer's of the same name, or are added; words that do not "
+        "begin with an option replace all of its arguments. "
         "With --watch, a saved file of the trainer stops the job and runs the line again; a line that "
         "creates a job stays with it.",
         examples=(
             ("Run the newest job again", "vtrain rerun"),
+            ("Run it with another learning rate", "vtrain rerun mnist -- --lr=0.5"),
             ("Run it again after every save", "vtrain rerun --watch"),
         ),
         flags=(NewestFlag, WatchFlag, PlaceFlags, CommonFlags),
+        takes_remainder=True,
     ),
 )

@@ -100,6 +100,15 @@ def conditions(incomplete: str) -> list[str]:
     return beginning([key + state for state in sorted(KNOWN)] if key else _KEYS_OF_FILTERS, incomplete)
 
 
+def states(incomplete: str) -> list[str]:
+    """The states of jobs; the last of a list."""
+    from vtrain.messages.states import KNOWN, short
+
+    done, comma, last = incomplete.rpartition(",")
+    found = beginning(sorted(short(state).lower() for state in KNOWN), last.lower())
+    return [f"{done}{comma}{state}" for state in found]
+
+
 def modules(ctx: typer.Context, incomplete: str) -> list[str]:
     """The Python modules below `--local-package-path`, else below the current folder."""
     from vtrain.settings import user_path

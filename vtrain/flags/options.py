@@ -17,6 +17,7 @@ from vtrain.flags.completion import (
     one_of,
     regions,
     replicas,
+    states,
     verbosities,
 )
 from vtrain.flags.grammar import labels
@@ -154,6 +155,17 @@ class JobsFlag(FlagGroup, frozen=True):
 
     jobs: list[str] = argument(
         "[JOB]…",
+        "Ids or full names. On this machine also the id's first digits, the display name, or @last.",
+        default=[],
+        offer=any_jobs,
+    )
+
+
+class SomeJobsFlag(JobsFlag, frozen=True):
+    """The names of at least one job."""
+
+    jobs: list[str] = argument(
+        "JOB…",
         "Ids or full names. On this machine also the id's first digits, the display name, or @last.",
         default=[],
         offer=any_jobs,
@@ -299,6 +311,24 @@ class ListFlags(FlagGroup, frozen=True):
     uri: bool = switch("Print only the URIs of the results.", has_opposite=True)
 
 
+class JobListFlags(FlagGroup, frozen=True):
+    """What the short list of jobs shows, and how often."""
+
+    heading: ClassVar[str] = "Selection"
+
+    state: str = text("STATE,…", "Only jobs in these states, such as failed or running.", offer=states)
+    all: bool = switch("Also the jobs that tuning jobs and training pipelines run.", short="-a")
+    watch: bool = switch("On a terminal draw the list again and again, until Ctrl-C.")
+
+
+class JobsToStopFlag(FlagGroup, frozen=True):
+    """The switch that stops every job."""
+
+    heading: ClassVar[str] = "Selection"
+
+    all: bool = switch("Stop all jobs that have not ended. Asks first; without a terminal it needs --quiet.")
+
+
 class MetricFlags(FlagGroup, frozen=True):
     """Arguments and metrics as columns of a list."""
 
@@ -354,7 +384,10 @@ class CopyFlags(FlagGroup, frozen=True):
     """The files that are copied out of a job, and where to."""
 
     source: str = argument(
-        "JOB:PATH", "The job, and a path below its output folder or its working directory.", offer=custom_jobs
+        "[JOB][:PATH]",
+        "The job, by default the newest, and a path below its output folder or its working directory.",
+        default="@last",
+        offer=custom_jobs,
     )
     target: str = argument(
         "[TARGET]", "File or folder to write; in an existing folder, below it.", default="."

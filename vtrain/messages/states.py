@@ -33,6 +33,12 @@ def state_in(collection: str, state: str) -> str:
     return state.replace("JOB_STATE_", "PIPELINE_STATE_") if collection == TRAINING_PIPELINES else state
 
 
+def names_of(state: str) -> tuple[str, ...]:
+    """All names of a state that the APIs use, for one with or without its prefix, in capitals or not."""
+    full = f"JOB_STATE_{short(state.upper())}"
+    return (state, full, state_in(TRAINING_PIPELINES, full)) if full in KNOWN else (state,)
+
+
 def has_ended(state: str) -> bool:
     """Whether a job in this state will never change again."""
     return job_state(state) in ENDED

@@ -35,10 +35,10 @@ def show_end(console: Console, job: Job, places: Sequence[Pointer] = ()) -> None
     failure = failure_of(job)
     if failure is None:
         show = console.progress if states.job_state(job.state) in _SUCCESSFUL else console.status
-        show(*_joined(_summary_lines(job, places)))
+        show(*_joined(end_lines(console, job, places)))
         return
     rule = dim("─" * min(RULE_COLUMNS, message_columns() or RULE_COLUMNS))
-    lines = [(rule,), *_card_lines(console, failure, job, places), (rule,)]
+    lines = [(rule,), *end_lines(console, job, places), (rule,)]
     console.status(*_joined(lines))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         console.status(_annotation(failure))
@@ -47,6 +47,13 @@ def show_end(console: Console, job: Job, places: Sequence[Pointer] = ()) -> None
                 _add_summary(Path(summary), failure, job)
             except OSError as error:
                 console.warn(f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}.")
+
+
+def end_lines(console: Console, job: Job, pointers: Sequence[Pointer]) -> list[Line]:
+    """The state of a job, why it failed, what it took, and then the pointers."""
+    failure = failure_of(job)
+    lines = _summary_lines(job, pointers) if failure is None else _card_lines(console, failure, job, pointers)
+    return [*lines]
 
 
 _SUCCESSFUL = (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED)
@@ -137,10 +144,14 @@ def _use_pointers(job: Job) -> Iterator[Pointer]:
         yield "", f"and {len(uses) - MAX_USES} more replicas, which `describe` shows"
 
 
+_SENTENCES = ("error", "hint", "args", "metric")
+"""The labels of texts that are broken between words."""
+
+
 def _pointer_line(pointer: Pointer) -> Line:
     label, text = pointer
     role = Role.WARNING if label == "hint" else Role.DIM
-    shown = in_width(text, before=10, indent=" " * 10) if label in ("error", "hint") else text
+    shown = in_width(text, before=10, indent=" " * 10) if label in _SENTENCES else text
     return ("  ", Piece(f"{label:<6}", role), "  ", shown)
 
 

@@ -43,7 +43,7 @@ def compared_job(job: Job, home: Path | None) -> Document:
             METRICS: {each.metric_id: each.value for each in (final.metrics if final else ())},
         }
     output = output_of(job, home) if home is not None else None
-    return {ARGS: named_arguments(_words(job)), METRICS: last_numbers(output) if output is not None else {}}
+    return {ARGS: named_arguments(words_of(job)), METRICS: last_numbers(output) if output is not None else {}}
 
 
 def run_document(run: ExperimentRun) -> Document:
@@ -206,7 +206,7 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-") and isinstance(number_of(word), str)
 
 
-def _words(job: Job) -> Sequence[str]:
+def words_of(job: Job) -> Sequence[str]:
     """The command line of a job's first replica, as far as the trainer reads it."""
     task = _task(job)
     return task.args if task is not None else ()

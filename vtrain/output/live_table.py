@@ -31,11 +31,14 @@ class LiveTable:
 
     def show(self, headings: Sequence[str], rows: Sequence[Sequence[str]], otherwise: str) -> None:
         """Draw these rows over the last ones, or else a sentence. Columns without any text are left out."""
-        columns, height = shutil.get_terminal_size()
         cells = [list(map(on_one_line, row)) for row in filled(headings, rows)]
-        lines = in_columns(cells) if rows else [otherwise]
+        self.draw(in_columns(cells) if rows else [otherwise])
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Draw these lines, of which the first one has the headings, over the last ones."""
+        columns, height = shutil.get_terminal_size()
         lines = [beginning(line, columns) for line in [*lines, "", LEAVING]][: max(height - 1, 1)]
-        if rows and has_colours(sys.stdout):
+        if has_colours(sys.stdout):
             lines[0] = paint(lines[0], Role.NAME)
         up = f"\x1b[{self._lines}A" if self._lines else ""
         drawn = "".join(f"\r\x1b[K{line}\n" for line in lines)

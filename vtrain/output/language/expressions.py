@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import ConfigError
+from vtrain.messages.states import names_of
 from vtrain.output.language.keys import Aliases, Call, Key, Path, Step, get, no_alias, scan_path
 from vtrain.output.language.scan import OPERATORS, Scanner
 
@@ -296,6 +297,8 @@ class _Parser:
         self.scanner.skip_spaces()
         start = self.scanner.position
         operands = self.operands(operator)
+        if key == Key(path=("state",)) and operator in ("=", "!="):
+            operands = tuple(name for operand in operands for name in names_of(operand))
         if key.path:
             self.keys.setdefault(key.path, key)
         try:
