@@ -138,6 +138,20 @@ def test_a_machine_is_noted_once_on_this_machine(vtrain: Any) -> None:
     assert ended.err.count("only its memory counts here, for the queue") == 1
 
 
+def test_the_dry_run_names_the_machines_the_upload_and_the_request(vtrain: Any) -> None:
+    line = ("submit", "train.py", "-y", "--machine-type=n1-standard-4", "--gpus=T4:2", "--replicas=3")
+    said = vtrain(*line, *VERTEX, "--dry-run").err
+    wanted = (
+        r"Would upload it to gs://bucket/[0-9a-f]+/ unless it is there\.\n"
+        r"Would run workerpool0 on n1-standard-4: 4 vCPUs, 15 GB, 2 x NVIDIA_TESLA_T4\.\n"
+        r"Would run workerpool1 on 2 x n1-standard-4: 4 vCPUs, 15 GB, 2 x NVIDIA_TESLA_T4\.\n"
+        r"Would send POST https://us-central1-aiplatform\.googleapis\.com/v1/projects/demo-1"
+        r"/locations/us-central1/customJobs\n"
+    )
+    assert re.search(wanted, said)
+    assert "Would upload" not in vtrain("run", "train.py", *HERE, "--dry-run").err
+
+
 PLACEHOLDERS = {
     "IMAGE": IMAGE,
     "COUNT": "1",
@@ -159,6 +173,7 @@ MISTAKES = {
     "count-of-another-machine": ("run", "train.py", *HERE, "--machine-type=n1-standard-16", "--gpus=V100"),
     "no-such-count": (*SUBMIT, "--yes", "--gpus=H200"),
     "misspelt-gpu": ("run", "train.py", *HERE, "--gpus=A10"),
+    "flex-start-without-a-gpu": ("run", "train.py", *HERE, "--flex-start"),
     "two-values": (*SUBMIT, "--yes", "--machine-type=n1-standard-4", f"{POOL}machine-type=n1-standard-8"),
     "key-for-a-flag": ("run", "train.py", *HERE, "--replica-count=2"),
     "type-for-a-flag": ("debug", "train.py", *HERE, "--accelerator-type=NVIDIA_TESLA_T4"),

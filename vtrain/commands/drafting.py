@@ -209,6 +209,8 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
         console.progress(would_make(package))
         if prepared.image is not None and prepared.image.push:
             console.progress(f"Would push {prepared.image_uri}.")
+        if prepared.upload_uri:
+            console.progress(f"Would upload it to {prepared.upload_uri} unless it is there.")
     for step in prepared.plan.steps if dry_run else ():
         console.progress(step)
     if dry_run and prepared.plan.cached:

@@ -72,7 +72,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Everything decided, nothing done.
 
-    `output_uri` is the job's base output directory, `secrets` a sentence about secrets that would be sent.
+    `output_uri` is the job's base output directory, `upload_uri` the folder in a bucket that the package goes
+    to, if it does, and `secrets` a sentence about secrets that would be sent.
     """
 
     plan: Plan
@@ -80,6 +81,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     image: ImageOrder | None = None
     image_uri: str = ""
     output_uri: str = ""
+    upload_uri: str = ""
     secrets: str = ""
 
 
@@ -176,7 +178,16 @@ def prepare(
         plan = msgspec.structs.replace(plan, source_folder=folder, in_pool_spec=in_pool_spec)
     spec = spec_of(job)
     output_uri = spec.output_uri if spec is not None else ""
-    return Prepared(plan=plan, package=package, image=image, image_uri=image_uri, output_uri=output_uri)
+    return Prepared(
+        plan=plan,
+        package=package,
+        image=image,
+        image_uri=image_uri,
+        output_uri=output_uri,
+        upload_uri=place.uri(package.content_hash, "")
+        if isinstance(package, SdistPlan) and place.staging_bucket
+        else "",
+    )
 
 
 def _with_environment(

@@ -66,9 +66,7 @@ class JobFlags(ResourceFlags, frozen=True):
         panel=GOOGLE_CLOUD,
         to="jobSpec.enableDashboardAccess",
     )
-    yes: bool = switch(
-        "Take the image that vtrain proposes for a trainer without one.", short="-y", panel=TRAINER
-    )
+    yes: bool = switch("Take the image that is proposed.", short="-y", panel=TRAINER)
     assignments: list[str] = items(
         "PATH=VALUE", "Any field of the API, as scheduling.strategy=SPOT. Repeatable.", name="set"
     )
@@ -86,8 +84,7 @@ class MachineFlags(JobFlags, frozen=True):
     )
     accelerator: str | None = flag(
         "TYPE[:COUNT]",
-        "GPUs or TPUs of each replica, such as T4, L4:2 or NVIDIA_TESLA_V100:4. Where one machine type alone "
-        "has them, it needs no --machine-type.",
+        "GPUs or TPUs of a replica, such as T4 or L4:2.",
         short="--gpus",
         panel=MACHINES,
         offer=processors,
@@ -96,7 +93,7 @@ class MachineFlags(JobFlags, frozen=True):
     )
     replicas: str | None = flag(
         "N",
-        "Replicas of the job: the primary, and the others in a second pool.",
+        "Replicas, of which all but the primary are the second pool.",
         panel=MACHINES,
         to="jobSpec.workerPoolSpecs[0].replicaCount",
         read=positive_number,
@@ -109,13 +106,13 @@ class MachineFlags(JobFlags, frozen=True):
         read=gigabytes,
     )
     spot: bool = switch(
-        "Take spot machines: cheaper, and they may be taken away.",
+        "Cheaper machines that may be taken away.",
         panel=MACHINES,
         to="jobSpec.scheduling.strategy",
         read=lambda _given, _flag: "SPOT",
     )
     flex_start: bool = switch(
-        "Wait for machines that are in demand, and start when all are there.",
+        "Wait for machines that are in demand.",
         panel=MACHINES,
         to="jobSpec.scheduling.strategy",
         read=lambda _given, _flag: "FLEX_START",
@@ -131,9 +128,8 @@ class SpecFlags(MachineFlags, frozen=True):
     allow_unknown_fields: bool = switch("Send fields of --config that vtrain does not know.")
     worker_pool_spec: list[str] = items(
         "KEY=VALUE,…",
-        "Worker pool. Repeat for up to four. Keys: machine-type, replica-count, accelerator-type, "
-        "accelerator-count, container-image-uri, executor-image-uri, python-module, script, "
-        "local-package-path, output-image-uri, requirements, extra-packages, extra-dirs (lists split at ;).",
+        "Worker pool, by machine-type, replica-count, accelerator-type, accelerator-count, "
+        "container-image-uri, executor-image-uri, python-module and more. Repeat for up to four.",
         offer=pool,
     )
     args: list[str] = items("ARG,…", "Arguments of the trainer, or write them after --.")
@@ -190,7 +186,7 @@ class TrainerFlags(FlagGroup, frozen=True):
         offer=one_of("auto", "sdist", "image"),
     )
     staging_bucket: str = text("URI", "Where to upload packages: gs://BUCKET or file:///FOLDER.")
-    strict: bool = switch("Treat warnings about imports, settings, fields and secrets as errors.")
+    strict: bool = switch("Treat warnings of imports, settings, fields and secrets as errors.")
 
 
 class ImageFlags(FlagGroup, frozen=True):

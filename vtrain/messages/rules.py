@@ -138,7 +138,11 @@ def _check_flexible_start(spec: CustomJobSpec) -> None:
         accelerator, kind = machine.accelerator_type, machine.machine_type
         if accelerator in (*NO_ACCELERATOR, *_INFLEXIBLE) and not kind.startswith(("ct", "tpu")):
             found = accelerator or "none"
-            raise FieldError(path, f"FLEX_START is for L4, A100 and newer GPUs, found {found}.")
+            raise FieldError(
+                path,
+                f"FLEX_START is for L4, A100 and newer GPUs, found {found}.",
+                hint="L4 is --gpus=L4 on a command line, and acceleratorType NVIDIA_L4 in a file.",
+            )
         if pool.machine_spec != pools[0][1].machine_spec:
             raise FieldError(path, "with FLEX_START all pools have the same machine.")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica
-from vtrain.backends.vertex.api import VertexApi, quoted, read_list
-from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about, replica_views
+from vtrain.backends.vertex.api import VertexApi, quoted, read_list, service_endpoint
+from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about, replica_views, steps_of
 from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
 from vtrain.extras import install_command
 from vtrain.messages.codec import from_document, to_document
@@ -18,6 +18,7 @@ from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
 from vtrain.messages.resources import RESOURCES, Job, collection_of
+from vtrain.messages.secrets import masked_text
 from vtrain.messages.service_documents import canonical_document, laid_over
 from vtrain.messages.structs import Operation, Resource
 
@@ -76,7 +77,10 @@ class VertexBackend:
     def plan(self, job: Job) -> Plan:
         """Exactly what submit would send. Raises ConfigError for pools that the service cannot mean."""
         check_sendable(job)
-        return Plan(job=job, backend="vertex", notices=notices_about(job))
+        endpoint = masked_text(service_endpoint(self._settings.region), (), {})
+        parent = str(self._within(collection_of(job))).rstrip("/")
+        uri = f"{endpoint}/{self._settings.access.api_version}/{parent}"
+        return Plan(job=job, backend="vertex", notices=notices_about(job), steps=steps_of(job, uri))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """The replicas of the job as they will be; no request is made."""

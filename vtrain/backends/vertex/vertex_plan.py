@@ -16,7 +16,8 @@ from vtrain.messages.pipeline_rules import check_pipeline
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_account_of_board, check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
-from vtrain.runtime.machines import name_notices
+from vtrain.runtime.accelerators import accelerators_of
+from vtrain.runtime.machines import machine, machine_memory, name_notices
 from vtrain.runtime.replica.vertex_view import (
     JobContext,
     replica_argv,
@@ -25,6 +26,7 @@ from vtrain.runtime.replica.vertex_view import (
     service_hosts,
     trial_spec,
 )
+from vtrain.sizes import memory_in_words
 
 MOST_REPLICAS = 1000
 UNKNOWN_JOB = "0" * 19
@@ -75,11 +77,9 @@ def notices_about(job: Job) -> tuple[str, ...]:
     doubts = _broken_rules(job)
     if spec is not None:
         for index, pool in enumerate(spec.worker_pool_specs):
-            machine = pool.machine_spec or MachineSpec()
-            if pool.task and not machine.machine_type:
-                fits = machines_with(machine.accelerator_type, machine.accelerator_count) or (
-                    "n1-standard-4",
-                )
+            given = pool.machine_spec or MachineSpec()
+            if pool.task and not given.machine_type:
+                fits = machines_with(given.accelerator_type, given.accelerator_count) or ("n1-standard-4",)
                 add = f" Add --machine-type={fits[0]}." if isinstance(job, CustomJob) and index == 0 else ""
                 doubts.append(f"workerPoolSpecs[{index}].machineSpec.machineType: is required.{add}")
         doubts += [f"{doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
@@ -88,6 +88,22 @@ def notices_about(job: Job) -> tuple[str, ...]:
         doubts.append(f"baseOutputDirectory: expected gs://BUCKET/…, found {output!r}.")
     names = name_notices(spec) if spec is not None else ()
     return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
+
+
+def steps_of(job: Job, uri: str) -> tuple[str, ...]:
+    """Lines of a dry run: the machines of each pool, and the request, whose address is `uri`."""
+    spec = spec_of(job)
+    each = "" if isinstance(job, CustomJob) else " of each trial"
+    steps = []
+    for index, pool in enumerate(spec.worker_pool_specs if spec is not None else ()):
+        given = pool.machine_spec or MachineSpec()
+        known = machine(given.machine_type)
+        size = f"{known.cpus} vCPUs, {memory_in_words(machine_memory(pool))}" if known else ""
+        parts = ", ".join(filter(None, (size, accelerators_of(given))))
+        count = f"{pool.replica_count} x " if pool.replica_count > 1 else ""
+        if pool.task is not None and given.machine_type:
+            steps.append(f"Would run workerpool{index}{each} on {count}{given.machine_type}: {parts}.")
+    return (*steps, f"Would send POST {uri}")
 
 
 def _broken_rules(job: Job) -> list[str]:
