@@ -222,3 +222,10 @@ def test_a_supervisor_that_is_killed_loses_no_measurement(
     ended = vtrain("hp-tuning-jobs", "wait", "train", "--format=value(state)")
     assert (ended.code, ended.out) == (0, "JOB_STATE_SUCCEEDED\n")
     assert measured() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_study_that_fails_early_began_with_its_first_trial(vtrain: Any, folder: Path) -> None:
+    (folder / "train.py").write_text("import sys\nsys.exit('no data')\n")
+    ended = vtrain("tune", "train.py", *SPACE, "--format=json")
+    job = json.loads(ended.out)
+    assert ended.code == 10 and job["startTime"] <= job["trials"][0]["startTime"] < job["endTime"]
