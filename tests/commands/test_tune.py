@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from supervisors import supervisor_of
 from tuning_jobs import tuning_document
 from vertex_service import VertexService
+
+from vtrain.core.references import job_id
+from vtrain.retry import wait_until
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.tuning.trial_record import readable_records
 
 TRAINER = """
 import argparse, json, os, pathlib
@@ -185,3 +193,39 @@ def test_the_best_trial_of_a_service(vtrain: Any, vertex: VertexService) -> None
     copied = vtrain("cp", f"{NAME}@best:model", "x")
     assert copied.code == 1
     assert "$ gcloud storage cp --recursive gs://bucket/study/2/model x" in copied.err
+
+
+SLOW = """
+import json, time
+for step in range(1, 7):
+    print(json.dumps({"loss": 1 / step, "step": step}), flush=True)
+    time.sleep(0.5)
+"""
+
+
+def test_a_supervisor_that_is_killed_loses_no_measurement(
+    vtrain: Any, folder: Path, vtrain_home: Path
+) -> None:
+    (folder / "train.py").write_text(SLOW)
+    assert vtrain("tune", "train.py", *SPACE, "-n1", "--detach").code == 0
+    study = (
+        vtrain_home / "jobs" / job_id(vtrain("hp-tuning-jobs", "list", "--format=value(name)").out.strip())
+    )
+
+    def measured() -> list[int]:
+        return [
+            int(one.step_count) for each in readable_records(JobFolder(study)) for one in each.measurements
+        ]
+
+    assert wait_until(measured, 60)
+    os.kill(supervisor_of(JobFolder(study)), signal.SIGKILL)
+    ended = vtrain("hp-tuning-jobs", "wait", "train", "--format=value(state)")
+    assert (ended.code, ended.out) == (0, "JOB_STATE_SUCCEEDED\n")
+    assert measured() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_study_that_fails_early_began_with_its_first_trial(vtrain: Any, folder: Path) -> None:
+    (folder / "train.py").write_text("import sys\nsys.exit('no data')\n")
+    ended = vtrain("tune", "train.py", *SPACE, "--format=json")
+    job = json.loads(ended.out)
+    assert ended.code == 10 and job["startTime"] <= job["trials"][0]["startTime"] < job["endTime"]

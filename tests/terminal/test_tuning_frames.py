@@ -48,7 +48,7 @@ def test_the_live_table_and_the_end(start: Start, golden: Golden, service: Verte
     terminal = start("hp-tuning-jobs", "wait", "2001", columns=100)
     terminal.wait_until(lambda: "0 of 5 trials" in terminal.shown and "ACTIVE" in terminal.shown)
     service.resources[NAME] = tuning_document(NAME, trials=[*TRIALS, ACTIVE], **running)
-    terminal.wait_until(lambda: "4 of 5 trials, the best is 2" in terminal.shown)
+    terminal.wait_until(lambda: "4 of 5 trials, about 12 s left, the best is 2" in terminal.shown)
     shown = [line.split()[:2] for line in terminal.shown.splitlines()]
     assert ["2", "*"] in shown and ["5", "ACTIVE"] in shown and ["3", "INFEASIBLE"] in shown
     service.resources[NAME] = tuning_document(NAME, trials=TRIALS)

@@ -49,3 +49,20 @@ def test_a_study_whose_first_trial_fails(start: Start, golden: Golden, place: Pa
     terminal = start(*RUN, "--", "fail")
     assert terminal.end() == 10, terminal.transcript
     golden("study-fails", terminal)
+
+
+def test_a_script_is_tuned_by_flags_alone(start: Start, golden: Golden, on_both: Both, place: Path) -> None:
+    (place / "train.py").write_text(TRAINER)
+    line = ("tune", "train.py", "--param=rate=1,2", "--metric=loss:min", "--algorithm=grid-search")
+    line += ("--backend=process",)
+    on_both("tune-dry", *line, "--dry-run")
+    assert start(*line).end() == 0
+    on_both("tune-best", "best", "train")
+
+
+def test_a_study_that_measures_nothing_says_how_to_report(start: Start, golden: Golden, place: Path) -> None:
+    (place / "train.py").write_text("print('loss 0.5')\n")
+    line = ("tune", "train.py", "--param=rate=0.1,0.2,0.3", "--metric=loss:min", "--algorithm=grid-search")
+    terminal = start(*line, "--backend=process")
+    assert terminal.end() == 10, terminal.transcript
+    golden("tune-silent", terminal)

@@ -13,6 +13,7 @@ from typing import Any
 
 from vtrain.atomic import publish_file
 from vtrain.backends import RepeatableBackend
+from vtrain.command_log import masked_line
 from vtrain.commands.conclusion import model_folder
 from vtrain.commands.selection import show_list
 from vtrain.commands.servers import needed_modules
@@ -130,8 +131,8 @@ def best(job: NameFlag, place: PlaceFlags, common: CommonFlags) -> None:
             trial = by_id[str(document["id"])]
             rows += [("trial", f"{trial.id}: {measured_text(trial)}"), ("args", document["args"])]
             if line is not None:
-                rows.append(("run", f"$ {shlex.join(['vtrain', *line])} {document['args']}"))
-            if "modelDir" in document:
+                rows.append(("run", f"$ vtrain {masked_line(line)} {document['args']}"))
+            if "modelDir" in document and trial is chosen[0]:
                 rows.append(("model", f"$ {command_about(name, 'cp')}"))
         return "".join(f"{label:<6}  {text}\n" for label, text in rows)
 
@@ -153,7 +154,7 @@ def _typed_line(session: Session, name: str) -> list[str] | None:
         return None
     kept, waiting = ["run"], iter(words[starts[0] + 1 : cut])
     rows = {
-        spelled: (row, group in _ABOUT_THE_TRAINER)
+        spelled: (row, group in _ABOUT_THE_TRAINER or spelled == "--backend")
         for group in groups_of(TuneLine)
         for field, row in rows_of(group).items()
         for spelled in (flag_name(field, row), row.short)
