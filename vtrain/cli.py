@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 from typer.exceptions import Exit, TyperException
 
 from vtrain import __version__
-from vtrain.command_log import record_command, write_crash_report
+from vtrain.command_log import masked_line, record_command, write_crash_report
 from vtrain.commands import COMMANDS, GROUPS, HEADINGS, Listed
 from vtrain.errors import (
     HungUp,
@@ -228,7 +229,16 @@ def main(argv: Sequence[str], *, is_repeated: bool = False) -> int:
 
 
 def _guarded(argv: Sequence[str]) -> int:
-    invocation = Invocation()
+    invocation, began = Invocation(), time.monotonic()
+    exit_code = _outcome(argv, invocation)
+    if invocation.common.get("notify"):
+        from vtrain.commands.notify import notify
+
+        notify(masked_line(argv), exit_code, time.monotonic() - began)
+    return exit_code
+
+
+def _outcome(argv: Sequence[str], invocation: Invocation) -> int:
     try:
         return _dispatch(argv, invocation)
     except VtrainError as error:

@@ -11,6 +11,8 @@ import pytest
 from vtrain.messages.log import LogEntry
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import ChosenLines, TextSink
+from vtrain.testing.memory import MemoryBackend
+from vtrain.testing.script import Script, script_job
 
 TRAINER = """
 import sys, time
@@ -148,3 +150,14 @@ def test_a_word_of_another_alphabet(vtrain: Any, folder: Path) -> None:
     Path("train.py").write_text("print('größe 3')\nprint('size 4')\n")
     assert vtrain("submit", "train.py", "--backend=process", "--environment=current", "--wait").code == 0
     assert lines(vtrain("logs", "--grep=größe").out) == ["größe 3"]
+
+
+def test_the_logs_of_any_backend_are_selected_from(vtrain: Any, memory: MemoryBackend) -> None:
+    names = [memory.submit(memory.plan(script_job(Script().count(5)))).name for _ in range(2)]
+    whole = vtrain("logs", names[0], "-f").out.splitlines()
+    assert vtrain("logs", names[0], "--tail=2").out.splitlines() == whole[-2:]
+    word = whole[1].rpartition("\t")[2]
+    assert [
+        line.rpartition("\t")[2] for line in vtrain("logs", names[0], f"--grep={word}").out.splitlines()
+    ] == [word]
+    assert len(vtrain("logs", *names, "-f").out.splitlines()) == 2 * len(whole)

@@ -225,7 +225,7 @@ def test_logs_prints_what_there_is_and_follows_to_the_end(vtrain: Any, memory: M
 
 def test_every_short_command_has_an_example_of_its_own() -> None:
     for info in COMMANDS:
-        assert all(line.startswith(f"vtrain {info.name} ") for _, line in info.examples), info.name
+        assert all(f"{line} ".startswith(f"vtrain {info.name} ") for _, line in info.examples), info.name
 
 
 @pytest.mark.parametrize("module", ["01-first.train", "01-first", "my trainer.2nd.train", "é-x.train"])

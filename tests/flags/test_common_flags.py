@@ -24,7 +24,12 @@ OTHER = {
     "api_version": "v1beta1",
     "trace_token": "other",
 }
-SWITCHES = {"quiet": "quiet", "log_http": "log-http", "user_output": "user-output-enabled"}
+SWITCHES = {
+    "quiet": "quiet",
+    "notify": "notify",
+    "log_http": "log-http",
+    "user_output": "user-output-enabled",
+}
 
 
 def record(common: CommonFlags) -> None:

@@ -86,7 +86,7 @@ def _facts(session: Session, job: Job) -> Iterator[Pointer]:
         yield from _machines(spec)
     if isinstance(job, HyperparameterTuningJob):
         ended = sum(trial.state in ENDED for trial in job.trials)
-        yield "trials", f"{ended} of {job.max_trial_count} have ended"
+        yield "done", f"{ended} of {job.max_trial_count} trials"
     elif metrics := compared_job(job, session.settings.home if session.is_local else None)[METRICS]:
         shown = [f"{name} {shown_value(value)}" for name, value in metrics.items()]
         yield "metric", ", ".join(shown[:MOST_METRICS]) + (", …" if len(shown) > MOST_METRICS else "")

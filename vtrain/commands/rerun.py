@@ -55,6 +55,8 @@ def rerun(
             hint="Another program made it. Run its line yourself once.",
         )
     words = with_arguments(command.words, remainder or ())
+    if common.notify:
+        words = ("--notify", *words)
     if not Path(command.folder).is_dir():
         raise ConfigError(
             f"The folder {command.folder}, in which the line was typed, does not exist any more."

@@ -28,13 +28,13 @@ from vtrain.settings import TRAINING_REGIONS, Choice
 class CommandConsole(Console, Reporter):
     """The console of a command, which also shows its target, and asks for a region at a terminal."""
 
-    _told: Choice | None = None
+    _told = ""
 
     def chose(self, choice: Choice) -> None:
         """Say which backend a command uses, and why, before anything else; once for several jobs."""
-        if choice == self._told:
+        if choice.value == self._told:
             return
-        self._told = choice
+        self._told = choice.value
         self.progress(dim(f"Backend: {choice.value} ({choice.origin})"))
 
     def ask_region(self) -> str:

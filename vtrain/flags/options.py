@@ -75,6 +75,9 @@ class CommonFlags(FlagGroup, frozen=True):
     )
     flatten: list[str] = items("KEY[],…", "Print each element of these lists as a result of its own.")
     quiet: bool = switch("No prompts, no progress messages.", short="-q", has_opposite=True)
+    notify: bool = switch(
+        "When the command ends, ring the terminal's bell and show a notice.", has_opposite=True
+    )
     verbosity: str = flag(
         "LEVEL",
         "Messages to print: debug, info, warning, error, critical or none.",
