@@ -44,10 +44,7 @@ COMMANDS = (
         "was trained with. To keep a model, see vtrain models upload.",
         examples=(
             ("Ask the newest job's model", "vtrain predict @last --json-request=request.json"),
-            (
-                "Write the request in the line",
-                """echo '{"instances": [[1, 2]]}' | vtrain predict iris --json-request=-""",
-            ),
+            ("Read the request from standard input", "vtrain predict iris --json-request=- --format=json"),
         ),
         required=("--json-request",),
         flags=(JobNameFlag, PredictFlags, PlaceFlags, CommonFlags),
