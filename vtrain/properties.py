@@ -93,7 +93,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-STOPPED_HINT = 'Start it again, or lead this shell away from it: eval "$(vtrain emulator env --unset)"'
+STOPPED_HINT = (
+    'Start it again, or lead this shell away from it: eval "$(vtrain emulator env --unset)"\n'
+    "For this machine's own jobs: --backend=process"
+)
 """The advice where the variables of an emulator are set that has stopped."""
 
 

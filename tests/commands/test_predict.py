@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 from emulator_service import emulator_service
-from framework_index import SKLEARN, SUM, framework_index
+from environment_packages import wheel
+from framework_index import FRAMEWORK, SKLEARN, SUM, framework_index
 from storage_service import Http, storage_service
 from vertex_service import VertexService
 
@@ -88,6 +89,31 @@ def test_the_environment_is_made_once(index: Path, upload: Any, predict: Predict
     assert "scikit-learn==1.6.1" in first.err
     assert "Making an environment" not in predict(REQUEST, PROCESS).err
     assert len(list((vtrain_home / "environments" / "packages").glob("*/complete"))) == 1
+
+
+def test_a_job_is_asked_in_the_versions_that_it_was_trained_with(
+    index: Path, vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(
+        index, "scikit_learn", "1.9.0", module="sklearn", code=FRAMEWORK.replace("sum(each)", "sum(each) + 9")
+    )
+    (tmp_path / "trainer").mkdir()
+    monkeypatch.chdir(tmp_path / "trainer")
+    Path("train.py").write_text(
+        "# /// script\n# dependencies = ['scikit-learn==1.9.0', 'numpy']\n# ///\nimport os, pathlib\n"
+        "folder = pathlib.Path(os.environ['AIP_MODEL_DIR'])\nfolder.mkdir(parents=True, exist_ok=True)\n"
+        f"(folder / 'model.pkl').write_bytes({SUM!r})\n"
+    )
+    Path("request.json").write_text(REQUEST)
+    line = ("predict", "train", "--json-request=request.json")
+    assert vtrain("run").code == 0
+    ended = vtrain(*line)
+    assert (ended.code, ended.out) == (0, "[12, 16]\n"), ended.err
+    assert "environment" not in ended.err
+    assert vtrain("run", "train.py", "--display-name=none", "--", "x").code == 0
+    next(Path.home().rglob("none-*/model/model.pkl")).unlink()
+    ended = vtrain("predict", "none", "--json-request=request.json")
+    assert ended.code == 1 and "The job has written no model that can be served: model.bst, " in ended.err
 
 
 def test_warnings_of_the_framework_are_told(index: Path, upload: Any, predict: Predict) -> None:

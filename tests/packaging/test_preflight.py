@@ -447,6 +447,17 @@ def test_names_that_hide_nothing(make_tree, name):
     assert plan(make_tree({"main.py": "", name: ""}), "", script="main.py").warnings == ()
 
 
+def test_the_imports_of_one_file_are_one_warning(make_tree):
+    text = "import sklearn\nimport yaml, nowhere_at_all\nfrom sklearn.svm import SVC\nimport PIL\n"
+    folder = make_tree({"train.py": text, "other.py": "import cv2\n"})
+    first, second = plan(folder, "", script="train.py").warnings
+    assert first.endswith(
+        "train.py:1: nothing provides the imports `sklearn`, `yaml`, `PIL`; "
+        "add scikit-learn,pyyaml,pillow to requirements"
+    )
+    assert "train.py:2: nothing provides the import `nowhere_at_all`" in second
+
+
 def test_a_variable_in_a_dependency_of_the_project(make_tree):
     dependency = 'dependencies = ["kit @ git+https://${TOKEN}@example.com/kit.git"]'
     folder = make_tree({**TREE, "pyproject.toml": f'[project]\nname = "a"\nversion = "1"\n{dependency}\n'})

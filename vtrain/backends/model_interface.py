@@ -73,12 +73,14 @@ class ModelEditingBackend(Protocol):
 class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
     """The order to serve a version of a model whose files lie in `artifacts`, a folder; None: it has none.
 
-    `scratch` is a folder for the server, whose lock is held as long as the command lives that asks.
+    `scratch` is a folder for the server, whose lock is held as long as the command lives that asks. With
+    `job` it is served in what that job's trainer ran in, which only the backend process has.
     """
 
     model: Model
     artifacts: Path | None
     scratch: Path
+    job: str = ""
 
 
 class ModelServer(Protocol):

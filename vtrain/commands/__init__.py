@@ -83,6 +83,7 @@ COMMANDS = {
     "exec": Listed(INSIDE, _OTHER, "Run a command in a running replica of a job."),
     "debug": Listed(INSIDE, _SHORT, "Run a script or a folder under a debugger."),
     "cp": Listed(INSIDE, _OTHER, "Copy a model or other files of a job."),
+    "predict": Listed(INSIDE, _OTHER, "Ask the model of a job for a prediction."),
     "top": Listed(INSIDE, _OTHER, "Show the processor, memory and GPU use of running jobs."),
     "dashboard": Listed(INSIDE, _OTHER, "Show the jobs of this machine in a browser, until Ctrl-C."),
     "tensorboard": Listed(INSIDE, _OTHER, "Open TensorBoard on the logs of a job."),

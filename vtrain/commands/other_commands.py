@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vtrain.flags.command import CommandInfo
+from vtrain.flags.model_options import PredictFlags
 from vtrain.flags.options import (
     COMMAND,
     BoardFlags,
@@ -35,6 +36,19 @@ COMMANDS = (
             ("Copy a file that its second replica wrote", "vtrain cp @last:a.json --task-name=workerpool1-0"),
         ),
         flags=(CopyFlags, TaskFlag, PlaceFlags, CommonFlags),
+    ),
+    CommandInfo(
+        name="predict",
+        handler="vtrain.commands.predict:predict_job",
+        details="Asks the model that a job of this machine has written (model.joblib, model.pkl, model.bst, "
+        "saved_model.pb or model.mar in its folder model) without an upload, in the versions that the job "
+        "was trained with. To keep a model, see vtrain models upload.",
+        examples=(
+            ("Ask the newest job's model", "vtrain predict @last --json-request=request.json"),
+            ("Read the request from standard input", "vtrain predict iris --json-request=- --format=json"),
+        ),
+        required=("--json-request",),
+        flags=(JobNameFlag, PredictFlags, PlaceFlags, CommonFlags),
     ),
     CommandInfo(
         name="dashboard",

@@ -11,19 +11,21 @@ import msgspec
 from vtrain.atomic import scratch_folder
 from vtrain.backends.model_interface import ServingOrder
 from vtrain.commands.models import find_model
-from vtrain.commands.session import Session, Target
+from vtrain.commands.session import Session, Target, find_target
 from vtrain.core.compose import Images
 from vtrain.core.config_file import origin_of, read_text
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, NotFoundError, UnavailableError, UsageError
 from vtrain.flags.model_options import ModelNameFlag, PredictFlags
-from vtrain.flags.options import CommonFlags, PlaceFlags
-from vtrain.messages.model import Model
+from vtrain.flags.options import CommonFlags, JobNameFlag, PlaceFlags
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.model import Model, ModelContainerSpec
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.runtime.serving import serving_contract
 from vtrain.runtime.serving.artifacts import foreign_part
+from vtrain.runtime.serving.payload.model_server import FILES
 from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.sizes import size_in_words
-from vtrain.staging import file_uri
+from vtrain.staging import LocalBuckets, file_uri
 
 FLAG = "--json-request"
 PREDICTIONS = "predictions"
@@ -61,6 +63,58 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
         "modelVersionId": found.version_id,
     }
     session.console.result(answer, _default_format(predictions))
+
+
+def predict_job(job: JobNameFlag, spec: PredictFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """Serve the model that a job has written, in the versions that it ran with, and ask it once."""
+    if spec.json_request is None:
+        raise UsageError(f"{FLAG}=FILE must be given.")
+    request = read_request(spec.json_request)
+    target = find_target(common, place, name=job.text)
+    session = target.open()
+    if not session.is_local:
+        raise UnavailableError(
+            "Only a job of this machine is asked without an upload.",
+            hint="Keep its model, and ask that: vtrain models upload --help",
+        )
+    name = session.full_name(target.name)
+    found = session.jobs.get(name)
+    assert isinstance(found, CustomJob)
+    place_of_output = found.job_spec.base_output_directory
+    uri = f"{place_of_output.output_uri_prefix.rstrip('/')}/model" if place_of_output is not None else ""
+    folder = LocalBuckets(session.settings.home).local_path(uri) if uri else Path()
+    family = next((family for family, names in FILES.items() if uri and _has_one(folder, names)), "")
+    if not family:
+        names = sorted({name for names in FILES.values() for name in names})
+        raise NotFoundError(
+            f"The job has written no model that can be served: {', '.join(names)}.",
+            hint=f"They are looked for in {folder}." if uri else "",
+        )
+    _check_trust(spec, foreign_part(folder))
+    image = ModelContainerSpec(image_uri=_SERVED_BY[family])
+    model = Model(name=name, display_name=found.display_name, artifact_uri=uri, container_spec=image)
+    serving = target.here("process").open()
+    with scratch_folder(session.settings.home) as scratch:
+        order = ServingOrder(model=model, artifacts=folder, scratch=scratch, job=name)
+        predictions = _ask(serving, order, request)
+    answer = {PREDICTIONS: predictions, "job": name, "displayName": found.display_name}
+    session.console.result(answer, _default_format(predictions))
+
+
+def _has_one(folder: Path, names: tuple[str, ...]) -> bool:
+    return any((folder / name).exists() for name in names)
+
+
+_SERVED_BY = {
+    family: f"us-docker.pkg.dev/vertex-ai/prediction/{name}:latest"
+    for family, name in {
+        "sklearn": "sklearn-cpu.1-6",
+        "xgboost": "xgboost-cpu.2-1",
+        "tf": "tf2-cpu.2-15",
+        "pytorch": "pytorch-cpu.2-4",
+    }.items()
+}
+"""Images by whose rules the files of a family are served."""
 
 
 def read_request(path: str) -> dict[str, Any]:

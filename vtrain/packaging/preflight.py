@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import decode_source
 from itertools import product
 from pathlib import Path
@@ -54,14 +54,16 @@ MOST_UNKNOWN = 100
 class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
     """An import that surely runs and that nothing is known to provide.
 
-    `advice` says what to add; a `fault` is wrong with the import itself, whatever is installed. It `is_sure`
-    unless a requirement may bring the import, of which that is not known.
+    `advice` says what to add, which is what `brings` it, if that is known; a `fault` is wrong with the import
+    itself, whatever is installed. It `is_sure` unless a requirement may bring the import, of which that is
+    not known.
     """
 
     item: Import
     place: str
     shown: str
     advice: str = ""
+    brings: str = ""
     fault: str = ""
     is_sure: bool = True
 
@@ -157,6 +159,23 @@ def missing_imports(trainer: TrainerImports, available: frozenset[str]) -> tuple
     return tuple(found.values())
 
 
+def sentences_of(missing: Iterable[MissingImport]) -> list[str]:
+    """The warnings of imports that nothing provides: one for all of a file whose distributions are known."""
+    together: dict[str, list[MissingImport]] = {}
+    for number, each in enumerate(missing):
+        is_plain = each.is_sure and each.brings and not each.fault
+        together.setdefault(each.item.path if is_plain else f"{number}", []).append(each)
+    return [_sentence(group) for group in together.values()]
+
+
+def _sentence(group: list[MissingImport]) -> str:
+    if len(group) == 1:
+        return group[0].sentence
+    names = ", ".join(f"`{each.shown}`" for each in group)
+    brings = ",".join(dict.fromkeys(each.brings for each in group))
+    return f"{group[0].place}: nothing provides the imports {names}; add {brings} to requirements"
+
+
 def _is_provided(item: Import, trainer: TrainerImports, available: frozenset[str]) -> bool:
     """Whether Python itself, the trainer or a distribution that is known to bring it provides an import."""
     if item.is_relative and item.path == trainer.script:
@@ -194,6 +213,7 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
         place=place,
         shown=shown,
         advice=f"add {brings or 'the distribution that brings it'} to requirements",
+        brings=brings,
         is_sure=trainer.all_known,
     )
 
@@ -238,22 +258,19 @@ def check_syntax(folder: Path, entry: Entry) -> None:
         return
     if encoding_of(source) not in ("", "UTF-8"):
         raise PackagingError(f"Python cannot read {shown}: {why_not_utf8(source)}.")
-    try:
-        text = decode_source(source)  # in bytes, Python before 3.13 would count columns in bytes too
-    except (ValueError, LookupError) as error:  # the second for `# coding: hex`, which is no text's
-        raise PackagingError(f"{shown}:1: {error}.") from None
-    _check_text(shown, text)
+    _check_text(shown, source)
 
 
-def _check_text(shown: str, text: str) -> None:
-    """Raise PackagingError for a text that Python cannot compile."""
+def _check_text(shown: str, source: bytes | str) -> None:
+    """Raise PackagingError for a source that Python cannot compile."""
     try:
-        parse(text)
+        # in bytes, Python before 3.13 would count columns in bytes too
+        parse(decode_source(source) if isinstance(source, bytes) else source)
     except SyntaxError as error:
         excerpt = "".join(f"\n    {line}" for line in _excerpt(error))
         end = "" if error.msg.endswith("?") else "."
         raise PackagingError(f"{shown}:{error.lineno or 1}: {error.msg}{end}{excerpt}") from None
-    except ValueError as error:
+    except (ValueError, LookupError) as error:  # the second for `# coding: hex`, which is no text's
         raise PackagingError(f"{shown}:1: {error}.") from None
     except (RecursionError, MemoryError):
         raise PackagingError(f"{shown}:1: Python cannot compile this: it is nested too deeply.") from None
@@ -320,8 +337,8 @@ def with_preflight(
         missing = missing_imports(imports, available)
         tops = {each.item.module.partition(".")[0] for each in missing}
         others = tuple(_namesakes(named - plan.beside, tops))
-    sure = (*plan.ignored, *(each.sentence for each in missing if each.is_sure), *others)
+    sure = (*plan.ignored, *sentences_of(each for each in missing if each.is_sure), *others)
     if sure and strict:
         raise PackagingError("\n".join(sure), hint="Without --strict this is a warning.")
-    said = (*plan.ignored, *(each.sentence for each in missing), *others)
+    said = (*plan.ignored, *sentences_of(missing), *others)
     return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *said))

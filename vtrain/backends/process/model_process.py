@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vtrain.backends import BackendSettings
+from vtrain.backends.local_plan import environment_spec, package_files
 from vtrain.backends.model_interface import ServingOrder
 from vtrain.errors import ConfigError
 from vtrain.packaging.direct import Member, write_direct
 from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.runtime.environments.interpreters import base_interpreter
+from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import inherited_environment
 from vtrain.runtime.serving import payload
 from vtrain.runtime.serving.payload.model_server import FILES
@@ -26,6 +28,7 @@ from vtrain.runtime.serving.serving_contract import last_words, listen_at, serve
 
 PACKAGE = "vtrain_model_server"
 STOP_SECONDS = 10.0
+_PROGRAM = Path(payload.__file__).with_name("model_server.py")
 
 
 class ProcessServing:
@@ -40,11 +43,12 @@ class ProcessServing:
         image = _image(order)
         artifacts = _artifacts(order, image)
         scratch = order.scratch
-        python = self._python(image, artifacts, scratch)
+        python = self._python_of(order.job) if order.job else self._python(image, artifacts, scratch)
+        program = [str(_PROGRAM)] if order.job else ["-m", PACKAGE]
         address = scratch / "socket"
         with listen_at(address) as listener, (scratch / "output").open("wb") as output:
             process = subprocess.Popen(
-                [python, "-m", PACKAGE, image.family, str(listener.fileno())],
+                [python, *program, image.family, str(listener.fileno())],
                 env=inherited_environment() | served(order.model, str(artifacts)).env | _OWN,
                 cwd=scratch,
                 stdin=subprocess.PIPE,
@@ -60,9 +64,32 @@ class ProcessServing:
             assert process.stdin is not None
             process.stdin.close()
 
+    def _python_of(self, job: str) -> str:
+        """The interpreter that a job's trainer ran in; its environment is made again where it is gone.
+
+        Raises ConfigError for a job without a Python package, EnvironmentFailed.
+        """
+        order = Home(self._settings.home).job(job).order()
+        pools = [pool for pool in order.job.job_spec.worker_pool_specs if package_files(pool)]
+        if not pools:
+            raise ConfigError(
+                "The job ran in an image of its own, and no process can stand in for that.",
+                hint="Keep its model, with the image that serves it: vtrain models upload --help",
+            )
+        if order.setting.active_python:
+            return order.setting.active_python
+        plan = plan_environment(environment_spec(pools[0], order), self._settings.home)
+        if not plan.cached:
+            self._settings.tell(
+                "The job's environment is gone: it is made again, perhaps with newer versions …"
+            )
+        return make_environment(plan, self._log).python
+
+    def _log(self, line: bytes) -> None:
+        self._settings.tell(line.decode("utf-8", "replace").rstrip())
+
     def _python(self, image: PredictionImage, artifacts: Path, scratch: Path) -> str:
         """The interpreter of the environment, made where it is not there. Raises EnvironmentFailed."""
-        program = Path(payload.__file__).with_name("model_server.py")
         package = scratch / f"{PACKAGE}.tar.gz"
         write_direct(
             package,
@@ -74,14 +101,13 @@ class ProcessServing:
             ),
             members=[
                 Member(name=f"{PACKAGE}/__init__.py", content=b""),
-                Member(name=f"{PACKAGE}/__main__.py", content=program),
+                Member(name=f"{PACKAGE}/__main__.py", content=_PROGRAM),
             ],
         )
         plan = plan_environment(EnvironmentSpec(packages=(str(package),)), self._settings.home)
         if not plan.cached:
             self._settings.tell(f"Making an environment with {image.family} {image.version} …")
-        tell = self._settings.tell
-        return make_environment(plan, lambda line: tell(line.decode("utf-8", "replace").rstrip())).python
+        return make_environment(plan, self._log).python
 
 
 class ServerProcess:
