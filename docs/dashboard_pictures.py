@@ -1,6 +1,6 @@
 """Makes the pictures of the dashboard in docs/pictures: real jobs, in a real browser.
 
-usage: python docs/dashboard_pictures.py    (in a clone, with vtrain and its extras `emulator` and `tuning`)
+usage: python docs/dashboard_pictures.py    (in a clone, with vtrain and its extras `dashboard` and `tuning`)
 
 It runs jobs in an empty home, serves the dashboard, and has Chromium photograph four of its pages.
 """
