@@ -77,7 +77,7 @@ def main() -> None:
                 job, failed, study = (
                     f"{url}/jobs/{jobs[each]}" for each in ("mnist-long", "broken", "tune-rate")
                 )
-                photograph(browser, folder, url, "jobs", (1080, 560))
+                photograph(browser, folder, url, "jobs", (1080, 500))
                 photograph(browser, folder, job, "job-dark", (880, 620), dark=True)
                 photograph(browser, folder, study, "tuning-job", (880, 660))
                 photograph(browser, folder, failed, "failure-phone", (390, 720))

@@ -175,7 +175,8 @@ def _drawable(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
 
 
 def _places(points: Sequence[Point]) -> dict[str, Any]:
-    return {"x": [point.x for point in points], "y": [point.y for point in points]}
+    xs = [_shown(point.x) if isinstance(point.x, str) else point.x for point in points]
+    return {"x": xs, "y": [point.y for point in points]}
 
 
 def _layout(along: str) -> dict[str, Any]:
