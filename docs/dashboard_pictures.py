@@ -79,7 +79,7 @@ def main() -> None:
                 )
                 photograph(browser, folder, url, "jobs", (1080, 500))
                 photograph(browser, folder, job, "job-dark", (880, 620), dark=True)
-                photograph(browser, folder, study, "tuning-job", (880, 660))
+                photograph(browser, folder, study, "tuning-job", (880, 880))
                 photograph(browser, folder, failed, "failure-phone", (390, 720))
         finally:
             end_job(folder, environ)
