@@ -83,10 +83,15 @@ function addLines(box, page) {
 }
 
 for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = !navigator.clipboard;
+  button.hidden = false;
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    button.textContent = "Copied";
+    const place = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(place.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(place);  // the browser does not allow more
+    }
   });
 }
 for (const box of document.querySelectorAll(".log")) {
