@@ -1,6 +1,6 @@
 """Makes the pictures of the dashboard in docs/pictures: real jobs, in a real browser.
 
-usage: python docs/dashboard_pictures.py    (in a clone, with vtrain and its extras `emulator` and `tuning`)
+usage: python docs/dashboard_pictures.py    (in a clone, with vtrain and its extras `dashboard` and `tuning`)
 
 It runs jobs in an empty home, serves the dashboard, and has Chromium photograph four of its pages.
 """
@@ -77,9 +77,9 @@ def main() -> None:
                 job, failed, study = (
                     f"{url}/jobs/{jobs[each]}" for each in ("mnist-long", "broken", "tune-rate")
                 )
-                photograph(browser, folder, url, "jobs", (1080, 560))
+                photograph(browser, folder, url, "jobs", (1080, 500))
                 photograph(browser, folder, job, "job-dark", (880, 620), dark=True)
-                photograph(browser, folder, study, "tuning-job", (880, 660))
+                photograph(browser, folder, study, "tuning-job", (880, 880))
                 photograph(browser, folder, failed, "failure-phone", (390, 720))
         finally:
             end_job(folder, environ)

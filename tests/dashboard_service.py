@@ -34,10 +34,18 @@ def page_of(name: str) -> str:
 
 
 def rows_of(page: str) -> list[list[str]]:
-    """The texts of the cells of the list of jobs."""
+    """The texts of the cells of the list of jobs, without the box that ticks one."""
     body = page.partition('<table class="jobs">')[2].partition("<tbody>")[2].partition("</tbody>")[0]
     rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    rows = [re.sub(r'<td class="tick">.*?</td>', "", row) for row in rows]
     return [[text_of(cell) for cell in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)] for row in rows]
+
+
+def headings_of(page: str) -> dict[str, str]:
+    """The headings by which the list of jobs is sorted, with the addresses that do it."""
+    head = page.partition('<table class="jobs">')[2].partition("</thead>")[0]
+    links = re.findall(r'<a href="(.*?)">(.*?)</a>', head)
+    return {text_of(text): html.unescape(address) for address, text in links}
 
 
 def lines_of(page: str) -> list[str]:

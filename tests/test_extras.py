@@ -17,7 +17,13 @@ from vtrain.extras import command_in_a_clone, install_command
 
 @pytest.mark.parametrize(
     ("extra", "brings"),
-    [("vertex", "google-cloud-storage"), ("emulator", "starlette"), ("tuning", "plotly"), ("gp", "torch")],
+    [
+        ("vertex", "google-cloud-storage"),
+        ("emulator", "starlette"),
+        ("dashboard", "jinja2"),
+        ("tuning", "plotly"),
+        ("gp", "torch"),
+    ],
 )
 def test_the_command_names_what_the_extra_brings_and_not_vtrain(extra: str, brings: str) -> None:
     words = shlex.split(install_command(extra))

@@ -13,7 +13,7 @@ import pytest
 from dashboard_service import Board, page_of
 
 if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
-    collect_ignore_glob = ["test_*.py"]  # they need the extra emulator
+    collect_ignore_glob = ["test_*.py"]  # they need the extra dashboard
 
 
 @pytest.fixture

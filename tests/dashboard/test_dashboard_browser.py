@@ -76,6 +76,27 @@ def test_a_browser_draws_the_charts(board: Board, vtrain_home: Path, tmp_path: P
     fields = tuning_document(local_name("2001", collection=collection))
     add_job(vtrain_home, "2001", "tune", collection=collection, fields=fields)
     document, said = opened(f"{board.url}/jobs/local/us-central1/{collection}/2001", tmp_path / "profile")
-    assert document.count('class="plot-container plotly"') == 1, said
+    drawn = document.count('class="plot-container plotly"')
+    assert drawn == document.count("data-figure=") > 1, said
     assert "accuracy" in document and "This chart cannot be drawn" not in document
+    assert "Content Security Policy" not in said and "Uncaught" not in said
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.timeout(400)
+def test_a_browser_lays_the_curves_of_ticked_jobs_over_each_other(
+    board: Board, vtrain_home: Path, tmp_path: Path
+) -> None:
+    names = []
+    for number in ("1001", "1002"):
+        output = vtrain_home / "buckets" / "runs" / number
+        output.mkdir(parents=True)
+        (output / "metrics.json").write_text('{"loss": [3, 2, 1], "accuracy": [0.1, 0.2, 0.3]}')
+        spec = {"baseOutputDirectory": {"outputUriPrefix": f"gs://runs/{number}"}, "workerPoolSpecs": []}
+        names.append(add_job(vtrain_home, number, "<i>job</i>", fields={"jobSpec": spec}))
+    document, said = opened(f"{board.url}/compare?job={'&job='.join(names)}", tmp_path / "profile")
+    assert document.count('class="plot-container plotly"') == 2, said
+    assert document.count("scatterlayer mlayer") == 2 and document.count('class="js-line"') >= 4
+    assert not re.search(r"<p[^>]*data-tools[^>]*hidden", document), "the curves have tools"
+    assert "<i>job" not in document
     assert "Content Security Policy" not in said and "Uncaught" not in said

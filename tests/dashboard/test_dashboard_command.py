@@ -110,7 +110,7 @@ def test_without_the_extra_it_says_how_to_install_it() -> None:
     argv = [sys.executable, "-c", program, "dashboard"]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert install_command("emulator") in ended.stderr
+    assert install_command("dashboard") in ended.stderr
 
 
 WITHOUT_PLOTLY = """
@@ -135,4 +135,4 @@ def test_without_plotly_it_names_the_extra(vtrain_home: Path) -> None:
     run = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 1
     assert run.stderr.startswith("ERROR: The dashboard needs plotly, which is not installed.\n")
-    assert "[emulator]" in run.stderr
+    assert "[dashboard]" in run.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, lines_of, rows_of, text_of
+from dashboard_service import Board, headings_of, lines_of, rows_of, text_of
 from experiment_files import add_run
 from stored_jobs import add_job, local_name
 from tuning_jobs import tuning_document
@@ -43,12 +43,12 @@ def test_the_list_has_jobs_of_all_kinds_newest_first(board: Board, vtrain_home: 
     rows = rows_of(board.page("/"))
     assert [row[0] for row in rows] == [
         "third Pipeline 1003",
-        "second Tuning job 1002 accuracy=0.91235 (rate=0.0123 units=8 optimizer=sgd momentum=0.9)",
+        "second Tuning job 1002 · 4 of 4 trials",
         "first Custom job 1001",
     ]
     assert [row[1] for row in rows] == ["Succeeded"] * 3
-    assert rows[1][4] == "4 of 4 trials"
-    assert rows[2][3:] == ["1.0 s", "1", "2", "7.0 MB", "4.0 s"]
+    assert rows[1][5:] == ["0.91235", "0.0123", "8", "sgd"]
+    assert rows[2][3:] == ["1.0 s", "7.0 MB", "–", "–", "–", "–"]
 
 
 def test_the_list_has_what_jobs_and_runs_of_experiments_measured(board: Board, vtrain_home: Path) -> None:
@@ -63,10 +63,13 @@ def test_the_list_has_what_jobs_and_runs_of_experiments_measured(board: Board, v
     add_run(vtrain_home, "digits", "b", created="2026-10-01T10:00:00Z", _state="FAILED")
     rows = rows_of(board.page("/"))
     assert [row[:2] for row in rows] == [
-        ["a Experiment run digits m0=0 m1=1 m2=2 m3=3 …", "Complete"],
-        ["first Custom job 1001 loss=0.12346 accuracy=0.75 (lr=0.1 name=<b>)", "Succeeded"],
+        ["a Experiment run digits", "Complete"],
+        ["first Custom job 1001", "Succeeded"],
         ["b Experiment run digits", "Failed"],
     ]
+    page = board.page("/?kind=customJobs")
+    assert list(headings_of(page))[5:] == ["loss", "accuracy", "lr", "name"]
+    assert rows_of(page)[0][5:] == ["0.12346", "0.75", "0.1", "<b>"]
     assert [row[0][0] for row in rows_of(board.page("/?kind=experimentRuns"))] == ["a", "b"]
     for state, found in {"SUCCEEDED": ["a"], "FAILED": ["b"], "RUNNING": []}.items():
         page = board.page(f"/?kind=experimentRuns&state={state}")
@@ -74,6 +77,68 @@ def test_the_list_has_what_jobs_and_runs_of_experiments_measured(board: Board, v
     assert [row[0][0] for row in rows_of(board.page("/?state=FAILED"))] == ["b"]
     assert [row[0][0] for row in rows_of(board.page("/?find=digits"))] == ["a", "b"]
     assert [row[0][0] for row in rows_of(board.page("/?kind=customJobs"))] == ["f"]
+
+
+def add_measured(home: Path, job_id: str, name: str, loss: list[float], day: int = 1) -> str:
+    output = home / "buckets" / "runs" / job_id
+    output.mkdir(parents=True)
+    (output / "metrics.json").write_text(json.dumps({"loss": loss}))
+    pool = {"pythonPackageSpec": {"args": [f"--lr={1 / int(job_id)}", "--same=1"]}}
+    spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": {"outputUriPrefix": f"gs://runs/{job_id}"}}
+    return add_job(home, job_id, name, created=f"2026-11-0{day}T10:00:00Z", fields={"jobSpec": spec})
+
+
+def test_the_list_is_sorted_by_every_heading(board: Board, vtrain_home: Path) -> None:
+    for job_id, name, loss in (("1001", "b", 0.5), ("1002", "c", 10), ("1003", "a", 9)):
+        add_measured(vtrain_home, job_id, name, [loss, loss])
+    add_job(vtrain_home, "1004", "d", created="2026-11-04T10:00:00Z")
+
+    def names(page: str) -> str:
+        return "".join(row[0][0] for row in rows_of(page))
+
+    first = board.page("/?find=100")
+    assert names(first)[0] == "d" and "data-live" in first
+    by_loss = board.page(headings_of(first)["loss"])
+    assert names(by_loss) == "bacd" and "data-live" not in by_loss
+    assert names(board.page(headings_of(by_loss)["loss ▴"])) == "cabd"
+    assert names(board.page(headings_of(first)["Name"])) == "abcd"
+    assert names(board.page(headings_of(first)["Created"]))[-1] == "d"
+    assert 'value="100"' in by_loss, "the search stays"
+    assert len(names(board.page("/?sort=metrics.nothing"))) == 4
+
+
+def test_ticked_jobs_stand_side_by_side(board: Board, vtrain_home: Path) -> None:
+    names = [
+        add_measured(vtrain_home, "1001", "<b>first</b>", [2, 1]),
+        add_measured(vtrain_home, "1002", "second", [4, 3], day=2),
+    ]
+    add_run(vtrain_home, "digits", "a", created="2026-11-03T10:00:00Z", _metrics={"loss": 7})
+    ticks = re.findall(r'name="job" value="(.*?)"', board.page("/"))
+    assert ticks[1:] == names[::-1], ticks
+    page = board.page(f"/compare?job={'&job='.join(map(html.unescape, ticks))}")
+    table = page.partition('class="sides"')[2].partition("</table>")[0]
+    cells = {
+        text_of(row.partition("</th>")[0]): re.findall(r"<td>(.*?)</td>", row)
+        for row in table.split('<th scope="row">')
+    }
+    assert cells["metrics.loss"] == ["1", "3", "7"]
+    assert cells["args.same"] == ["1", "1", "–"]
+    assert "&lt;b&gt;first&lt;/b&gt;" in page and "<b>first" not in page
+    (figure,) = figures_of(page)
+    assert [trace["y"] for trace in figure["data"]] == [[2, 1], [4, 3]]
+    assert figure["data"][0]["name"] == "&lt;b&gt;first&lt;/b&gt;", "plotly reads tags"
+    assert "Tick two jobs" in board.page("/compare")
+    board.page(f"/compare?job={local_name('7')}", 404)
+    board.page("/compare?job=<script>", 404)
+
+
+def test_files_that_differ_are_shown_as_a_diff(board: Board, run: Any, vtrain: Any) -> None:
+    for name in ("one", "two"):
+        run(f"print('<i>{name}</i>')", name=name)
+    listed = vtrain("custom-jobs", "list", "--backend=local", "--format=value(name)").out.split()
+    page = board.page(f"/compare?job={'&job='.join(listed)}")
+    assert '<span class="bad">-print(&#39;&lt;i&gt;one&lt;/i&gt;&#39;)</span>' in page
+    assert "+print" in page
 
 
 def test_jobs_that_others_run_are_on_the_pages_of_those(board: Board, vtrain_home: Path) -> None:
@@ -159,6 +224,15 @@ def test_a_job_has_its_facts_and_its_configuration_with_secrets_masked(board: Bo
     assert "hunter22secret" not in page
 
 
+def test_a_page_begins_with_the_command_line_and_the_arguments(board: Board, run: Any) -> None:
+    script = WRITES.format(name="metrics.json", text='{"loss": [3, 1, 2], "lr": [1, 2]}')
+    page = board.page(run(f"import sys\n{script}", "--", "--lr=0.1", "--api-key=hunter22secret"))
+    words = text_of(page.partition('id="summary"')[2])
+    assert re.match(r"> vtrain custom-jobs local-run .*-- --lr=0.1", words)
+    assert "Arguments lr 0.1" in words and "Metrics loss 2 (best 1) lr 2" in words
+    assert "hunter22" not in page
+
+
 def test_a_failure_is_explained(board: Board, run: Any, tmp_path: Path) -> None:
     address = run("import json\njson.loads('{')\n", code=1)
     page = board.page(address)
@@ -178,11 +252,13 @@ def test_trials_have_a_table_and_a_plot(board: Board, vtrain_home: Path) -> None
     add_job(vtrain_home, "2001", "tune", collection=TUNING, fields=tuning_document(name))
     page = board.page(f"/jobs/local/us-central1/{TUNING}/2001")
     assert "4 of 4 trials, the best is 2: accuracy=0.91235" in text_of(page)
-    (figure,) = figures_of(page)
+    figure, *by_parameter = figures_of(page)
     line, dots = figure["data"]
     assert line["y"] == [0.5, 0.9123456, 0.9123456] and dots["y"] == [0.5, 0.9123456, 0.75]
     assert dots["x"] == [1, 2, 4] and dots["text"][1] == "Trial 2: 0.91235"
     assert len(set(dots["marker"]["color"])) == 2, "the best has a colour of its own"
+    axes = {each["layout"]["xaxis"]["title"]["text"]: each["layout"]["xaxis"] for each in by_parameter}
+    assert axes["rate"]["type"] == "log" and "type" not in axes["units"]
     assert re.search(r'<tr class="best">\s*<td>2 \*</td>\s*<td>Succeeded</td>', page)
 
 

@@ -54,8 +54,8 @@ COMMANDS = (
         name="dashboard",
         handler="vtrain.commands.servers:dashboard",
         details="Lists jobs of all kinds, and shows the log, failure, files and metrics of each. "
-        "The address is on 127.0.0.1, and has a token without which nothing is answered. The pages change "
-        "nothing and load nothing from elsewhere. Needs the extra emulator.",
+        "The address is on 127.0.0.1, and has a token without which nothing is answered. The pages stop jobs "
+        "and run them again, and load nothing from elsewhere. Needs the extra dashboard.",
         examples=(
             ("Open the dashboard", "vtrain dashboard"),
             ("Serve it on a port that ssh forwards", "vtrain dashboard --port=8090 --no-browser"),

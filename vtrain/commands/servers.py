@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtrain.backends.interface import Backend, CommandLine
 from vtrain.backends.registry import LOCAL, find_backend
-from vtrain.commands.session import Session, open_console, open_named, open_session
+from vtrain.commands.session import Session, open_console, open_named, open_session, vtrain_argv
 from vtrain.errors import CommandError, ConfigError, UnavailableError, UsageError
 from vtrain.extras import command_in_a_clone, install_command
 from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
@@ -111,12 +112,18 @@ def dashboard(board: DashboardFlags, place: PlaceFlags, common: CommonFlags) -> 
     console = open_console(common)
     port = port_number(board.port)
     backend = _local_backend(place.backend)
-    with needed_modules("dashboard"):
+    with needed_modules("dashboard", "dashboard"):
         from vtrain.emulator.dashboard.dashboard_app import make_app
         from vtrain.emulator.http_server import serve_app
         from vtrain.emulator.storage.guard import new_token
     token = new_token()
-    app = make_app(backend, backend.settings(CommandLine()), location=place.region, token=token)
+    app = make_app(
+        backend,
+        backend.settings(CommandLine()),
+        location=place.region,
+        token=token,
+        argv_of=partial(vtrain_argv, is_repeated=True),
+    )
     with until_interrupted(console), ExitStack() as stack:
 
         def announce(url: str) -> None:

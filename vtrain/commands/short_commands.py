@@ -122,8 +122,8 @@ COMMANDS = (
     CommandInfo(
         name="compare",
         handler="vtrain.commands.side_by_side:compare",
-        details="Prints the arguments, settings and metrics that are not the same in all jobs, and a diff of the "
-        "trainer's files between the first job and each other one. With --format these are data.",
+        details="Prints the arguments, settings and metrics that are not the same in all jobs, and a diff of "
+        "the trainer's files between the first job and each other one. With --format these are data.",
         examples=(
             ("See what changed in the newest job", "vtrain compare @last-1 @last"),
             ("Put three jobs side by side", "vtrain compare @last-2 @last-1 @last"),

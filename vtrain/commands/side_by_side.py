@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.commands.session import Session, find_target
 from vtrain.core.references import LAST, job_id, jobs_here, short_ids
-from vtrain.errors import PackagingError, UsageError
+from vtrain.errors import UsageError
 from vtrain.flags.options import CommonFlags, ComparedFlag, PlaceFlags
 from vtrain.messages.names import ANY_JOB
 from vtrain.messages.states import short
@@ -20,7 +20,7 @@ from vtrain.output.compared import Compared, Document, compared, package_of, sid
 from vtrain.output.layout import GAP, column_widths, in_columns
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.output.trials import pairs_text, shown_value
-from vtrain.packaging.difference import Difference, difference
+from vtrain.packaging.difference import Difference, changed_files
 from vtrain.times import ago, took_in_words
 
 if TYPE_CHECKING:
@@ -44,7 +44,10 @@ def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> Non
     sides = [side_of(job, session.settings.home if session.is_local else None) for session, job in found]
     labels = side_labels(sides)
     rows = compared(sides)
-    changed = list(_changed_files(found, labels))
+    packages = [
+        package_of(job, session.settings.home) if session.is_local else None for session, job in found
+    ]
+    changed = list(changed_files(packages, labels))
     if console.format is not None:
         differences = {row.name: row.values for row in rows if row.differs}
         files = [
@@ -72,26 +75,6 @@ def _named(names: Sequence[str], place: PlaceFlags, common: CommonFlags) -> Iter
         session = sessions[backend] if backend in sessions else target.open()
         sessions[backend] = session
         yield session, session.jobs.get(session.full_name(target.name, ANY_JOB))
-
-
-def _changed_files(
-    found: Sequence[tuple[Session, Job]], labels: Sequence[str]
-) -> Iterator[tuple[str, Difference]]:
-    """The diff between the files of the first job and those of each other one, where both are here."""
-    packages = [
-        package_of(job, session.settings.home) if session.is_local else None for session, job in found
-    ]
-    seen = {packages[0], None}
-    for label, package in zip(labels[1:], packages[1:], strict=True):
-        if packages[0] is not None and package is not None and package not in seen:
-            seen.add(package)
-            try:
-                made = difference(packages[0], package, names=(labels[0], label))
-            except (PackagingError, OSError) as error:
-                found[0][0].console.warn(f"The files of {label} are not compared: {error}")
-                continue
-            if made.lines:
-                yield label, made
 
 
 def _table(sides: Sequence[Document], labels: Sequence[str], rows: Sequence[Compared]) -> str:

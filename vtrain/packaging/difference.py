@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from vtrain.errors import PackagingError
 from vtrain.packaging.archive import packed_files
 from vtrain.packaging.unpacking import packed_members, readable
 
@@ -35,14 +36,30 @@ def difference(before: Path, after: Path, *, names: tuple[str, str]) -> Differen
     return Difference(found[:MOST_LINES], max(len(found) - MOST_LINES, 0))
 
 
+def changed_files(packages: Sequence[Path | None], labels: Sequence[str]) -> Iterator[tuple[str, Difference]]:
+    """The label and the diff of each package that differs from the first one: each package once."""
+    first, *others = packages
+    seen = {first, None}
+    for label, package in zip(labels[1:], others, strict=True):
+        if first is None or package is None or package in seen:
+            continue
+        seen.add(package)
+        try:
+            found = difference(first, package, names=(labels[0], label))
+        except (PackagingError, OSError) as error:
+            found = Difference([f"The files of {label} are not compared: {error}"], 0)
+        if found.lines:
+            yield label, found
+
+
 def _of_file(
     path: str, old: list[str] | None, new: list[str] | None, names: tuple[str, str]
 ) -> Iterator[str]:
-    heads = [
+    head, new_head = (
         "/dev/null" if text is None else f"{name}/{path}"
         for name, text in zip(names, (old, new), strict=True)
-    ]
-    for line in difflib.unified_diff(old or [], new or [], *heads, lineterm=""):
+    )
+    for line in difflib.unified_diff(old or [], new or [], head, new_head, lineterm=""):
         yield line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}…"
 
 

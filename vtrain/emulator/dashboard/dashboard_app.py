@@ -18,20 +18,27 @@ from vtrain.backends import BackendSettings
 from vtrain.backends.interface import Backend
 from vtrain.emulator.dashboard.handlers import Dashboard, Query
 from vtrain.emulator.dashboard.pages import Pages
-from vtrain.emulator.dashboard.reader import JobReader
+from vtrain.emulator.dashboard.reader import ArgvOf, JobReader
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError, VtrainError
 
-OWN_PAGES = frozenset({"", "jobs", "dashboard"})
+OWN_PAGES = frozenset({"", "jobs", "compare", "dashboard"})
 """First parts of the paths of `routes`, for `Admission.pages`: so the pages can load their parts."""
 _STATUSES = {NotFoundError: 404, ConfigError: 400, StorageError: 500, UnavailableError: 503}
 _JOB = "/jobs/{project}/{location}/{collection}/{id}"
 
 
-def make_app(backend: Backend, settings: BackendSettings, *, location: str = "", token: str = "") -> ASGIApp:
+def make_app(
+    backend: Backend,
+    settings: BackendSettings,
+    *,
+    location: str = "",
+    token: str = "",
+    argv_of: ArgvOf | None = None,
+) -> ASGIApp:
     """The dashboard alone, for requests that the guard of the emulator admits."""
-    table = routes(backend, settings, location=location)
+    table = routes(backend, settings, location=location, argv_of=argv_of)
     pages = Pages()
 
     async def unknown(_request: Request, error: Exception) -> Response:
@@ -42,14 +49,19 @@ def make_app(backend: Backend, settings: BackendSettings, *, location: str = "",
     return Guard(app, Admission(pages=OWN_PAGES, token=token))
 
 
-def routes(backend: Backend, settings: BackendSettings, *, location: str = "") -> list[BaseRoute]:
+def routes(
+    backend: Backend, settings: BackendSettings, *, location: str = "", argv_of: ArgvOf | None = None
+) -> list[BaseRoute]:
     """The pages about the jobs of a local backend; with a location only about those in it.
 
-    They answer GET and HEAD below `/`, `/jobs` and `/dashboard`.
+    They answer GET and HEAD below `/`, `/jobs`, `/compare` and `/dashboard`, and POST where a job is stopped
+    or run again, for which `argv_of` is needed.
     """
-    board = Dashboard(JobReader(backend, settings, location=location), Pages())
+    board = Dashboard(JobReader(backend, settings, location=location), Pages(), argv_of)
+    actions = {f"{_JOB}/stop": board.stop_job, f"{_JOB}/rerun": board.rerun_job}
     table: dict[str, Callable[[Request, Query], Response]] = {
         "/": board.list_jobs,
+        "/compare": board.show_comparison,
         _JOB: board.show_job,
         f"{_JOB}/log": board.show_log,
         f"{_JOB}/log/lines": board.log_lines,
@@ -58,7 +70,11 @@ def routes(backend: Backend, settings: BackendSettings, *, location: str = "") -
         f"{_JOB}/file": board.send_file,
         "/dashboard/{file}": board.send_static,
     }
-    return [Route(path, _endpoint(board.pages, handler), methods=["GET"]) for path, handler in table.items()]
+    return [
+        Route(path, _endpoint(board.pages, handler), methods=[method])
+        for method, some in (("GET", table), ("POST", actions))
+        for path, handler in some.items()
+    ]
 
 
 def _endpoint(pages: Pages, handler: Callable[[Request, Query], Response]) -> Callable[..., Any]:

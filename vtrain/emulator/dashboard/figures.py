@@ -17,7 +17,7 @@ from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.output.trials import shown_value
-from vtrain.runtime.output_numbers import Scalars
+from vtrain.runtime.output_numbers import Numbers, Scalars
 from vtrain.runtime.tuning.scale import LOG
 from vtrain.runtime.tuning.study import StudyTrial, every_parameter, loss, results
 
@@ -31,6 +31,10 @@ MOST_FIGURES = 8
 """Charts of one file."""
 MOST_POINTS = 400
 """Points of one line that are drawn."""
+MOST_TOGETHER = 6000
+"""Points of all lines of one chart."""
+MOST_NAMED = 12
+"""Lines that a legend names; a pointer names all."""
 LARGEST = 1e300
 """Greater numbers are not drawn: the script's arithmetic overflows."""
 _GRID = {"gridcolor": "rgba(128,128,128,.25)", "zeroline": False, "automargin": True}
@@ -49,7 +53,7 @@ class Figure(NamedTuple):
 class Point(NamedTuple):
     """A measured value, and the text that a pointer shows, where it has one of its own."""
 
-    x: float
+    x: float | str
     y: float
     text: str = ""
     is_best: bool = False
@@ -59,7 +63,7 @@ def line_figure(title: str, points: Sequence[Point], *, along: str) -> Figure | 
     """A line through the points that are usual numbers; None without any."""
     found = _drawable(points)
     line = {"mode": "lines+markers" if len(found) <= 60 else "lines", **_places(found)}
-    return _of_points(title, found, along, [line])
+    return _of_points(title, found, along, [line], is_curve=True)
 
 
 def number_figures(scalars: Scalars) -> list[Figure]:
@@ -71,42 +75,136 @@ def number_figures(scalars: Scalars) -> list[Figure]:
     return list(islice(filter(None, found), MOST_FIGURES))
 
 
+def overlaid_figures(found: Sequence[tuple[str, Numbers]]) -> list[Figure]:
+    """A chart of each series, with a line for each job that has it, under the job's label."""
+    lines: dict[str, list[tuple[str, list[Point]]]] = {}
+    alongs: dict[str, str] = {}
+    for label, numbers in found:
+        own: dict[str, list[Point]] = {}
+        for scalars in numbers.files:
+            for name, points in scalars.series.items():
+                own.setdefault(name, [Point(*point) for point in points])
+                alongs.setdefault(name, scalars.along)
+        for name, line in own.items():
+            lines.setdefault(name, []).append((label, line))
+    return [_overlaid(name, some, alongs[name]) for name, some in islice(lines.items(), MOST_FIGURES)]
+
+
+def _overlaid(title: str, lines: Sequence[tuple[str, Sequence[Point]]], along: str) -> Figure:
+    most = max(MOST_TOGETHER // len(lines), 20)
+    traces = [
+        {
+            "mode": "lines",
+            "name": _shown(label),
+            "hovertemplate": f"{_shown(label).replace('%', '&#37;')}<br>%{{x}}: %{{y:.5g}}<extra></extra>",
+            **_places(_drawable(points, most)),
+        }
+        for label, points in lines
+    ]
+    layout = {
+        **_layout(along),
+        "height": 340,
+        "meta": {"curve": True},
+        "showlegend": len(lines) <= MOST_NAMED,
+        "legend": {"orientation": "h", "y": -0.25, "yanchor": "top"},
+        "hovermode": "closest",
+    }
+    words = ", ".join(f"{label} {shown_value(points[-1].y)}" for label, points in lines if points)
+    return Figure(title, json.dumps({"data": traces, "layout": layout}), words)
+
+
+def parameter_figure(title: str, points: Sequence[Point], *, along: str, is_log: bool) -> Figure | None:
+    """A dot for each trial, at the value of one parameter."""
+    found = _drawable(points)
+    return _of_points(title, found, along, [_dots(found)], axis="log" if is_log else "")
+
+
+def importance_figure(
+    spec: StudySpec, trials: Sequence[StudyTrial], place: int, metric: str
+) -> Figure | None:
+    """How much each parameter decides about a metric; None without Optuna, or with too few results."""
+    try:
+        _check_installed()
+        from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it is experimental
+            importances = get_param_importances(
+                _study(spec, trials),
+                evaluator=PedAnovaImportanceEvaluator(),
+                target=lambda trial: trial.values[place],
+            )
+    except (UnavailableError, ValueError, RuntimeError, ZeroDivisionError):
+        return None
+    if len(importances) < 2 or not any(importances.values()):
+        return None
+    bars = list(importances.items())[::-1]
+    trace = {"type": "bar", "orientation": "h", "x": [value for _, value in bars],
+             "y": [name for name, _ in bars], "hovertemplate": "%{x:.2f}<extra></extra>"}  # fmt: skip
+    layout = _layout("importance") | {"height": 120 + 24 * len(bars)}
+    words = ", ".join(f"{html.unescape(name)} {value:.2f}" for name, value in importances.items())
+    return Figure(f"Importance for {metric}", json.dumps({"data": [trace], "layout": layout}), words)
+
+
 def trials_figure(title: str, points: Sequence[Point], *, minimize: bool) -> Figure | None:
     """A dot for each trial, and a line of the best value so far; None without a result."""
     found = _drawable(points)
     line = _places(found)
     line["y"] = list(accumulate(line["y"], min if minimize else max))
-    dots = {
-        **_places(found),
-        "mode": "markers",
-        "text": [_shown(point.text) for point in found],
-        "hoverinfo": "text",
-        "marker": {"color": ["#1a7a48" if point.is_best else "#7b858d" for point in found], "size": 9},
-    }
     steps = {**line, "mode": "lines", "line": {"shape": "hv"}, "hoverinfo": "skip"}
-    return _of_points(title, found, "trial", [steps, dots])
+    return _of_points(title, found, "trial", [steps, _dots(found)])
 
 
-def _drawable(points: Sequence[Point]) -> list[Point]:
-    found = [point for point in points if abs(point.x) < LARGEST and abs(point.y) < LARGEST]
-    step = math.ceil(len(found) / MOST_POINTS) or 1
+def _dots(points: Sequence[Point]) -> dict[str, Any]:
+    return {
+        **_places(points),
+        "mode": "markers",
+        "text": [_shown(point.text) for point in points],
+        "hoverinfo": "text",
+        "marker": {"color": ["#1a7a48" if point.is_best else "#7b858d" for point in points], "size": 9},
+    }
+
+
+def _drawable(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+    found = [
+        point
+        for point in points
+        if (isinstance(point.x, str) or abs(point.x) < LARGEST) and abs(point.y) < LARGEST
+    ]
+    step = math.ceil(len(found) / most) or 1
     return found[(len(found) - 1) % step :: step]  # the last one is among them
 
 
 def _places(points: Sequence[Point]) -> dict[str, Any]:
-    return {"x": [point.x for point in points], "y": [point.y for point in points]}
+    xs = [_shown(point.x) if isinstance(point.x, str) else point.x for point in points]
+    return {"x": xs, "y": [point.y for point in points]}
 
 
-def _of_points(title: str, points: Sequence[Point], along: str, traces: list[Any]) -> Figure | None:
-    if not points:
-        return None
-    layout = {
+def _layout(along: str) -> dict[str, Any]:
+    return {
         "height": 240,
         "margin": {"t": 10, "r": 10, "b": 40, "l": 50},
         "showlegend": False,
-        "xaxis": {**_GRID, "title": {"text": along}},
+        "xaxis": {**_GRID, "title": {"text": _shown(along)}},
         "yaxis": _GRID,
     }
+
+
+def _of_points(
+    title: str,
+    points: Sequence[Point],
+    along: str,
+    traces: list[Any],
+    *,
+    axis: str = "",
+    is_curve: bool = False,
+) -> Figure | None:
+    """The chart; `axis` is the type of the horizontal one, and a curve can be smoothed."""
+    if not points:
+        return None
+    layout = _layout(along)
+    layout["xaxis"] |= {"type": axis} if axis else {}
+    layout |= {"meta": {"curve": True}} if is_curve else {}
     last = points[-1]
     words = last.text or f"{along} {shown_value(last.x)}: {shown_value(last.y)}"
     return Figure(title, json.dumps({"data": traces, "layout": layout}), words)

@@ -5,26 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from vtrain.emulator.dashboard.figures import number_figures, plotly_script
+from vtrain.command_log import masked_line
+from vtrain.emulator.dashboard.figures import Figure, number_figures, overlaid_figures, plotly_script
 from vtrain.emulator.dashboard.job_view import (
     KINDS,
+    Moment,
     ShownJob,
     address_of,
+    columns_of,
     head_of,
     job_row,
+    metric_facts,
     replica_rows,
     run_row,
 )
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import Folder, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
-from vtrain.emulator.dashboard.reader import JobFilter, JobReader
+from vtrain.emulator.dashboard.reader import ArgvOf, JobFilter, JobReader, ListedJob
 from vtrain.emulator.dashboard.study_view import metric_figures, study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
@@ -36,13 +41,28 @@ from vtrain.messages.names import ResourceName
 from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.output.compared import ARGS, METRICS, SETUP, compared, compared_job, flat, side_labels
+from vtrain.output.trials import best_first, shown_value
+from vtrain.packaging.difference import changed_files
 from vtrain.rooted import Root
 from vtrain.runtime.experiments import ExperimentRun
-from vtrain.runtime.output_numbers import Numbers, read_numbers
+from vtrain.runtime.output_numbers import Numbers
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.times import ago
 
 PAGE_SIZE = 50
+MOST_COMPARED = 12
+"""Jobs on the page that compares them."""
+MOST_CURVES = 100
+"""Trials whose curves are drawn."""
+FIELDS = {
+    "displayName": "Name",
+    "state": "State",
+    "createTime": "Created",
+    "took": "Took",
+    "memory": "Peak memory",
+}
+"""Columns of the list of jobs that are no arguments and no metrics, by the keys that sort them."""
 MOST_LISTED = 6
 """Models and persistent resources on the first page."""
 LINES_BESIDE = 80
@@ -55,8 +75,10 @@ Query = Mapping[str, str]
 class Dashboard:
     """The handlers of the routes."""
 
-    def __init__(self, reader: JobReader, pages: Pages) -> None:
+    def __init__(self, reader: JobReader, pages: Pages, argv_of: ArgvOf | None) -> None:
+        """`argv_of` makes the words of a command line a program that runs; without it none is run again."""
         self.pages = pages
+        self._argv_of = argv_of
         self._reader = reader
         self._logs = LogReader(reader)
 
@@ -67,8 +89,10 @@ class Dashboard:
             state=query.get("state", "") if query.get("state") in _STATES else "",
             text=query.get("find", "").strip()[:200],
             page=max(int(page), 1) if (page := query.get("page", "")[:6]).isdecimal() else 1,
+            sort=query.get("sort", "")[:300],
         )
         listing = self._reader.page(wanted, PAGE_SIZE)
+        columns = columns_of([each.document for each in listing.jobs], wanted.sort.removeprefix("~"))
         is_filtered = bool(wanted.collection or wanted.state or wanted.text)
         models: tuple[Model, ...] = ()
         resources = ResourcePage(resources=())
@@ -81,7 +105,9 @@ class Dashboard:
                 trouble = error.message
         return self.pages.answer(
             "jobs.html",
-            rows=[self._row(job) for job in listing.jobs],
+            rows=[self._row(each, columns) for each in listing.jobs],
+            columns=columns,
+            fields=FIELDS,
             damaged=(*listing.damaged, *resources.damaged),
             trouble=trouble,
             has_more=listing.has_more,
@@ -102,10 +128,12 @@ class Dashboard:
         usage = {} if has_ended or not isinstance(job, CustomJob) else self._reader.usage(job.name)
         output = self._reader.output(job)
         study = job if isinstance(job, HyperparameterTuningJob) else None
-        numbers = read_numbers(output) if output is not None else Numbers([], 0)
+        numbers = self._reader.numbers(job) if study is None else Numbers([], 0)
+        parts = self._reader.parts(job)
+        curves = self._curves(study, parts) if study is not None else []
+        command, own = self._reader.command(job), compared_job(job, None)
         parent = self._reader.parent(job)
         asked = LogRequest(name=job.name, replica=query.get("replica", ""), lines=LINES_BESIDE)
-        parts = self._reader.parts(job)
         return self.pages.answer(
             "job.html",
             **head_of(job, parts),
@@ -114,6 +142,12 @@ class Dashboard:
             parts=[job_row(part, [part]) for part in parts] if isinstance(job, TrainingPipeline) else [],
             study=study and study_of(study),
             figures=metric_figures(study) if study else [],
+            curves=curves,
+            most_curves=MOST_CURVES,
+            command=f"vtrain {masked_line(command.words)}" if command is not None else "",
+            can_rerun=command is not None and self._argv_of is not None,
+            args=_pairs(own[ARGS]),
+            metrics=_pairs(own[METRICS]) if study is not None else metric_facts(numbers),
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
             numbers=numbers,
             charts=[number_figures(found) for found in numbers.files],
@@ -123,6 +157,58 @@ class Dashboard:
             asked=asked,
             log_replicas=_replica_names(job, parts),
         )
+
+    def _curves(self, study: HyperparameterTuningJob, parts: list[CustomJob]) -> list[Figure]:
+        """The series of the best trials, and of those without a result, each of all of these in one chart."""
+        of_name = {part.name: part for part in parts}
+        found = [(trial, of_name.get(trial.custom_job)) for trial in best_first(study)[:MOST_CURVES]]
+        return overlaid_figures(
+            [(f"trial {trial.id}", self._reader.numbers(part)) for trial, part in found if part is not None]
+        )
+
+    def show_comparison(self, request: Request, _query: Query) -> Response:
+        """Jobs and runs of experiments beside each other."""
+        names = list(dict.fromkeys(request.query_params.getlist("job")))
+        found = sorted(  # what was there first is what the others are compared with
+            (self._reader.side(name) for name in names[:MOST_COMPARED]),
+            key=lambda each: str(each[0]["createTime"]),
+        )
+        sides = [side for side, _, _ in found]
+        labels = side_labels(sides)
+        heads = [
+            (label, address_of(side["name"]) if SETUP in side else "")
+            for label, side in zip(labels, sides, strict=True)
+        ]
+        rows = [
+            (row.name, row.differs, ["" if each is None else shown_value(each) for each in row.values])
+            for row in compared(sides)
+        ]
+        numbers = [numbers for _, numbers, _ in found]
+        return self.pages.answer(
+            "compare.html",
+            heads=heads,
+            sides=sides,
+            rows=rows,
+            states=[states.short(side["state"]).capitalize() for side in sides],
+            created=[Moment(side["createTime"], ago(side["createTime"])) for side in sides],
+            left_out=max(len(names) - MOST_COMPARED, 0),
+            most=MOST_COMPARED,
+            figures=overlaid_figures(list(zip(labels, numbers, strict=True))),
+            changed=list(changed_files([package for _, _, package in found], labels)) if found else [],
+        )
+
+    def stop_job(self, request: Request, _query: Query) -> Response:
+        """Cancel a job, and show it."""
+        job = self._job(request)
+        self._reader.jobs.cancel(job.name)
+        return RedirectResponse(address_of(job.name), 303, HEADERS)
+
+    def rerun_job(self, request: Request, _query: Query) -> Response:
+        """Run the command line of a job again, and show the new job. Raises as `started` does."""
+        command = self._reader.command(self._job(request))
+        if command is None or self._argv_of is None:
+            raise NotFoundError("The command line that made this job is not known here.")
+        return RedirectResponse(address_of(self._reader.started(command, self._argv_of)), 303, HEADERS)
 
     def show_log(self, request: Request, query: Query) -> Response:
         """A job's log: its end, or what follows a cursor."""
@@ -192,16 +278,22 @@ class Dashboard:
         parts = {key: unquote(value) for key, value in request.path_params.items()}
         return self._reader.get(str(ResourceName(**parts)))
 
-    def _row(self, job: Job | ExperimentRun) -> ShownJob:
+    def _row(self, listed: ListedJob, columns: list[str]) -> ShownJob:
+        job, found = listed.job, flat(listed.document)
+        values = tuple(shown_value(found[name]) if name in found else "" for name in columns)
         if isinstance(job, ExperimentRun):
-            return run_row(job)
-        return job_row(job, self._reader.parts(job), self._reader.measured(job))
+            return run_row(job, values)
+        return job_row(job, self._reader.parts(job), values)
 
     def _output(self, job: Job) -> Root:
         folder = self._reader.output(job)
         if folder is None:
             raise NotFoundError("The job has no output folder on this machine.")
         return folder
+
+
+def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name, shown_value(value)) for name, value in values.items()]
 
 
 def _listed(output: Root | None) -> Folder | None:

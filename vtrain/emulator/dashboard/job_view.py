@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import islice
+import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -20,10 +21,12 @@ from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, require_name
 from vtrain.messages.resources import Job, collection_of, spec_of
 from vtrain.messages.secrets import masked_document
+from vtrain.output.compared import ARGS, METRICS, Document, flat
 from vtrain.output.language.format import parse_format
 from vtrain.output.language.printers import render
-from vtrain.output.trials import pairs_text
+from vtrain.output.trials import shown_value
 from vtrain.runtime.experiments import ExperimentRun
+from vtrain.runtime.output_numbers import Numbers
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
 from vtrain.times import ago, duration_in_words, took_in_words
@@ -49,8 +52,15 @@ _TONES = {
     states.QUEUED: "waiting",
 }
 _RUN_TONES = {"COMPLETE": "good", "FAILED": "bad", "RUNNING": "busy"}
-MOST_PAIRS = 4
-"""Metrics, and arguments, of a row."""
+MOST_COLUMNS = 3
+"""Metrics, and arguments, that a list has columns for."""
+_FALLS = re.compile(
+    r"loss|error|perplexity|(?:^|[^a-z])(?:m[sa]e|rmse|wer|cer|ppl|nll)(?:[^a-z]|$)", re.IGNORECASE
+)
+_RISES = re.compile(
+    r"acc|score|precision|recall|reward|bleu|rouge|(?:^|[^a-z])(?:auc|f1|r2|map|iou|dice)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
 
 
 class State(msgspec.Struct, frozen=True):
@@ -82,7 +92,10 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     memory: str = ""
     processor: str = ""
     note: str = ""
-    measured: str = ""
+    key: str = ""
+    """The full name, by which a list names the job that is ticked."""
+    values: tuple[str, ...] = ()
+    """Arguments and metrics, in the order of the list's columns."""
 
 
 class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,8 +121,8 @@ def state_of(job: Job) -> State:
     return State(text.capitalize().replace("_", " "), _TONES.get(states.job_state(job.state), "calm"))
 
 
-def job_row(job: Job, parts: Sequence[CustomJob], measured: str = "") -> ShownJob:
-    """The row of a job that consists of these custom jobs."""
+def job_row(job: Job, parts: Sequence[CustomJob], values: tuple[str, ...] = ()) -> ShownJob:
+    """The row of a job that consists of these custom jobs; `values` are those of the list's columns."""
     uses = [use for part in parts for use in replica_uses(part)]
     attempts = [len(use.exit_codes) for use in uses]
     return ShownJob(
@@ -125,11 +138,12 @@ def job_row(job: Job, parts: Sequence[CustomJob], measured: str = "") -> ShownJo
         memory=_size(max((use.peak_memory_bytes for use in uses), default=0)),
         processor=_seconds(sum(use.cpu_seconds for use in uses)),
         note=_note(job),
-        measured=measured,
+        key=job.name,
+        values=values,
     )
 
 
-def run_row(run: ExperimentRun) -> ShownJob:
+def run_row(run: ExperimentRun, values: tuple[str, ...]) -> ShownJob:
     """The row of a run of an experiment."""
     return ShownJob(
         id=run.experiment,
@@ -137,17 +151,33 @@ def run_row(run: ExperimentRun) -> ShownJob:
         kind=KINDS[EXPERIMENT_RUNS],
         state=State(run.state.capitalize(), _RUN_TONES.get(run.state, "calm")),
         created=Moment(run.create_time, ago(run.create_time)),
-        measured=numbers_text(run.args, run.metrics),
+        key=run.name,
+        values=values,
     )
 
 
-def numbers_text(args: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
-    """`loss=0.1 accuracy=0.9 (lr=0.1)`: the first metrics and arguments."""
-    found = [
-        pairs_text(islice(some.items(), MOST_PAIRS)) + (" …" if len(some) > MOST_PAIRS else "")
-        for some in (metrics, args)
-    ]
-    return " ".join(filter(None, (found[0], found[1] and f"({found[1]})")))
+def columns_of(documents: Sequence[Document], first: str) -> list[str]:
+    """The metrics and arguments that most of the documents have, as columns; `first` is among them."""
+    counted = Counter(name for document in documents for name in flat(document))
+    names = [name for name, _ in counted.most_common()]
+    kinds = ([name for name in names if name.startswith(f"{kind}.")] for kind in (METRICS, ARGS))
+    found = [name for kind in kinds for name in kind[:MOST_COLUMNS]]
+    return found if first in found or first not in names else [first, *found]
+
+
+def metric_facts(numbers: Numbers) -> list[tuple[str, str]]:
+    """The last number of each metric, with the best where its name tells what is better."""
+    found: dict[str, str] = {}
+    for scalars in numbers.files:
+        for name, points in scalars.series.items():
+            values = [value for _, value in points]
+            better = min if _FALLS.search(name) else max if _RISES.search(name) else None
+            best = better(values) if better is not None else values[-1]
+            last = shown_value(values[-1])
+            found.setdefault(name, last if best == values[-1] else f"{last} (best {shown_value(best)})")
+        for name, value in scalars.values:
+            found.setdefault(name, shown_value(value))
+    return list(found.items())
 
 
 def replica_rows(job: CustomJob, usage: dict[str, ReplicaUsage]) -> list[ReplicaRow]:

@@ -28,13 +28,14 @@ HEADERS = {
     "content-security-policy": POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
 """Nothing is fetched from elsewhere, nothing in a page is a program, and no other page may read this one.
 
+Without a referrer of its own origin, a form of the page would be sent with `Origin: null`.
 plotly's script adds style sheets of its own, and saves a chart as a picture by way of a blob.
 """
 STATIC = {

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import heapq
+import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
 import msgspec
 
-from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage
+from vtrain.backends import (
+    BackendSettings,
+    HostBackend,
+    JobBackend,
+    Query,
+    RepeatableBackend,
+    ReplicaUsage,
+)
 from vtrain.backends.interface import Backend
 from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import open_found, running_replicas
-from vtrain.emulator.dashboard.job_view import EXPERIMENT_RUNS, numbers_text
-from vtrain.errors import NotFoundError, VtrainError
+from vtrain.core.verdict import replica_uses
+from vtrain.emulator.dashboard.job_view import EXPERIMENT_RUNS
+from vtrain.errors import ConfigError, NotFoundError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
@@ -35,34 +46,62 @@ from vtrain.messages.names import (
 )
 from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import JOBS, Job
+from vtrain.messages.secrets import masked_text
 from vtrain.messages.training_pipeline import TrainingPipeline
-from vtrain.output.compared import ARGS, METRICS, compared_job
+from vtrain.output.compared import (
+    Document,
+    compared_job,
+    package_of,
+    run_document,
+    side_of,
+    sorted_documents,
+)
+from vtrain.retry import wait_until
 from vtrain.rooted import Root
 from vtrain.runtime.experiments import ExperimentRun, experiment_runs
-from vtrain.runtime.output_numbers import output_of
+from vtrain.runtime.job_order import TypedCommand
+from vtrain.runtime.output_numbers import Numbers, output_of, read_numbers
+from vtrain.times import epoch
 
 MOST_SEARCHED = 20_000
 """Jobs that one page looks through."""
+MOST_SORTED = 1000
+"""Jobs, the newest, that are sorted by what they measured."""
+START_SECONDS = 30.0
+"""The longest that a command line takes to make a job, and more."""
+LONGEST_REASON = 4000
 MOST_RUNS = 500
 """Runs of experiments, the newest."""
+
+
+ArgvOf = Callable[[Sequence[str]], list[str]]
+"""Makes the words of a command line the program and the arguments that run it once more."""
 
 
 class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs that a list is to show: of a collection, in a state, with a text in their name or id.
 
-    Empty values select all. `page` counts from 1.
+    Empty values select all. `page` counts from 1. `sort` is a column, with `~` before it in descending order.
     """
 
     collection: str = ""
     state: str = ""
     text: str = ""
     page: int = 1
+    sort: str = ""
+
+
+class ListedJob(NamedTuple):
+    """A job or a run of an experiment, and what a list shows of it and sorts by."""
+
+    job: Job | ExperimentRun
+    document: Document
 
 
 class Listing(NamedTuple):
     """One page of a list. `damaged` are names of jobs whose stored entries cannot be read."""
 
-    jobs: list[Job | ExperimentRun]
+    jobs: list[ListedJob]
     has_more: bool
     damaged: list[str]
 
@@ -107,17 +146,85 @@ class JobReader:
         newest = heapq.merge(*sources, key=attrgetter("create_time"), reverse=True)
         found = (job for job in islice(newest, MOST_SEARCHED) if _is_wanted(job, wanted))
         start = (wanted.page - 1) * size
-        jobs = list(islice(found, start, start + size + 1))
+        if wanted.sort:
+            documents = [self._document(job) for job in islice(found, MOST_SORTED)]
+            listed = sorted_documents(documents, wanted.sort)[start : start + size + 1]
+        else:
+            listed = [self._document(job) for job in islice(found, start, start + size + 1)]
+        jobs = [ListedJob(document["job"], document) for document in listed]
         return Listing(jobs[:size], len(jobs) > size, damaged)
+
+    def _document(self, job: Job | ExperimentRun) -> Document:
+        if isinstance(job, ExperimentRun):
+            return {**run_document(job), "job": job}
+        uses = [use for part in self.parts(job) for use in replica_uses(part)]
+        return {
+            **compared_job(job, self._settings.home),
+            "displayName": job.display_name.casefold(),
+            "state": states.short(job.state),
+            "createTime": job.create_time,
+            "took": _seconds(job.start_time, job.end_time),
+            "memory": max((use.peak_memory_bytes for use in uses), default=0),
+            "job": job,
+        }
+
+    def side(self, name: str) -> tuple[Document, Numbers, Path | None]:
+        """A job or a run of an experiment beside others: with its numbers, and the package of its files.
+
+        Raises NotFoundError.
+        """
+        for run in self._runs():
+            if run.name == name:
+                return run_document(run), Numbers([], 0), None
+        job, home = self.get(name), self._settings.home
+        return side_of(job, home), self.numbers(job), package_of(job, home)
+
+    def numbers(self, job: Job) -> Numbers:
+        """The numbers in files of a job's output."""
+        output = self.output(job)
+        return read_numbers(output) if output is not None else Numbers([], 0)
+
+    def command(self, job: Job) -> TypedCommand | None:
+        """The command line that made a job; None where none is known."""
+        return self.jobs.command(job.name) if isinstance(self.jobs, RepeatableBackend) else None
 
     def _runs(self) -> list[ExperimentRun]:
         found = experiment_runs(self._settings.home, MOST_RUNS)
         return [run for run in found if not self._location or f"/locations/{self._location}/" in run.name]
 
-    def measured(self, job: Job) -> str:
-        """The last metrics and the arguments of a job, in words."""
-        found = compared_job(job, self._settings.home)
-        return numbers_text(found[ARGS], found[METRICS])
+    def started(self, command: TypedCommand, argv_of: ArgvOf) -> str:
+        """The full name of the job that a command line makes now.
+
+        The command goes on without this process. Raises ConfigError where it ends without a job.
+        """
+        before = self._newest()
+        with TemporaryFile() as said:
+            try:
+                child = subprocess.Popen(
+                    argv_of(command.words),
+                    cwd=command.folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ConfigError(f"The command cannot run in {command.folder}: {error.strerror}.") from None
+            threading.Thread(target=child.wait, daemon=True).start()
+            wait_until(
+                lambda: self._newest() != before or child.poll() is not None, START_SECONDS, longest=0.2
+            )
+            if (newest := self._newest()) != before:
+                return newest
+            said.seek(0)
+            reason = masked_text(said.read(LONGEST_REASON).decode("utf-8", "replace"), command.words, {})
+        raise ConfigError("The command has made no job.", hint=reason.strip())
+
+    def _newest(self) -> str:
+        """The newest job, whichever others run it."""
+        kinds = (all_jobs(self.jobs.list, self._query(kind)) for kind in JOBS)
+        newest = (job for kind in kinds for job in islice(kind, 1))
+        return max(((job.create_time, job.name) for job in newest), default=("", ""))[1]
 
     def parts(self, job: Job) -> list[CustomJob]:
         """The custom jobs that a job consists of: itself, its trials, or those of its task."""
@@ -173,6 +280,13 @@ class JobReader:
     def _labelled(self, collection: str, label: str, value: str) -> list[Job]:
         query = msgspec.structs.replace(self._query(collection), labels={label: value}, location="")
         return list(islice(all_jobs(self.jobs.list, query), MOST_SEARCHED))
+
+
+def _seconds(start: str, end: str) -> float | None:
+    """The time between two timestamps; None where one is none."""
+    with suppress(ValueError):
+        return epoch(end) - epoch(start)
+    return None
 
 
 def _is_wanted(job: Job | ExperimentRun, wanted: JobFilter) -> bool:

@@ -6,7 +6,7 @@ header will do as well. A browser that comes by such an address gets a cookie, a
 
 A page in a browser can send requests to this machine. The browser then sends `Origin` or `Sec-Fetch-Site`. A
 page whose own name resolves to this machine (DNS rebinding) is noticed by its name in `Host`. Pages that the
-service shows itself may read themselves, and nothing else.
+service shows itself may read themselves and send their own forms, and nothing else.
 """
 
 from __future__ import annotations
@@ -74,6 +74,17 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a request asks for a page that the service shows."""
         return scope["method"] in ("GET", "HEAD") and scope["path"][1:].partition("/")[0] in self.pages
 
+    def is_form(self, scope: Scope) -> bool:
+        """Whether a page that the service shows sends its form: the browser says so in `Origin`."""
+        headers = Headers(scope=scope)
+        own = f"{scope.get('scheme', 'http')}://{headers.get('host', '')}"
+        return (
+            scope["method"] == "POST"
+            and scope["path"][1:].partition("/")[0] in self.pages - {""}
+            and headers.getlist("origin") == [own]
+            and headers.get("sec-fetch-site", "same-origin") == "same-origin"
+        )
+
     @property
     def cookie(self) -> tuple[str, str]:
         """The name and the value of the cookie that opens pages.
@@ -88,12 +99,13 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     def check(self, scope: Scope) -> None:
         """Raise StorageRefusal for a request of a web page, and for one without the token."""
         headers, is_page, has_address = Headers(scope=scope), self.is_page(scope), PREFIX in scope
-        is_from_here = headers.get("sec-fetch-site", "none") in (
+        is_form = self.is_form(scope)
+        is_from_here = is_form or headers.get("sec-fetch-site", "none") in (
             "none",
             *(("same-origin",) if is_page else ()),
         )
         # A page of another origin does not know the address with the token, so that a user has come by it.
-        if "origin" in headers or not (is_from_here or (is_page and has_address)):
+        if ("origin" in headers and not is_form) or not (is_from_here or (is_page and has_address)):
             raise StorageRefusal(403, "forbidden", "Requests of web pages are not answered.")
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(host_name(hosts[0])):
@@ -101,17 +113,17 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
             sentence = f"The header Host names {named}, which is not this service."
             raise StorageRefusal(403, "forbidden", f"{sentence} Start it with --allowed-host=NAME.")
         self._check_emulated(scope, host_name(hosts[0]))
-        self._check_token(scope, headers)
+        self._check_token(scope, headers, opens_by_cookie=is_page or is_form)
 
     def admits(self, authorizations: list[str]) -> bool:
         """Whether a client may come in with these headers."""
         return not self.token or has_token(authorizations, self.token)
 
-    def _check_token(self, scope: Scope, headers: Headers) -> None:
+    def _check_token(self, scope: Scope, headers: Headers, *, opens_by_cookie: bool) -> None:
         """Raise StorageRefusal for a request without the token, or with that of another start in its path."""
         has_it = PREFIX in scope or LED in scope
         if not (has_it or self.admits(headers.getlist("authorization"))):
-            if self.is_page(scope) and self._has_cookie(headers):
+            if opens_by_cookie and self._has_cookie(headers):
                 return
             sentence = "This service asks for a token. Use the whole address that it printed when it started"
             raise StorageRefusal(401, "required", f"{sentence}, {_OR_VARIABLES}")

@@ -34,7 +34,9 @@ function replaceParts(fresh) {
       const newer = fresh.getElementById(part.id), html = newer?.innerHTML;
       if (newer && html !== sent.get(part) && !part.contains(document.activeElement)) {
         sent.set(part, html);
+        const ticked = new Set([...part.querySelectorAll("input:checked")].map((box) => box.value));
         part.replaceChildren(...newer.childNodes);
+        for (const box of part.querySelectorAll("input[name=job]")) box.checked = ticked.has(box.value);
         if (window.Plotly) drawCharts(part);
       }
     }
@@ -80,6 +82,18 @@ function addLines(box, page) {
   if (isAtEnd) box.scrollTop = box.scrollHeight;
 }
 
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const place = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(place.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(place);  // the browser does not allow more
+    }
+  });
+}
 for (const box of document.querySelectorAll(".log")) {
   if (!new URLSearchParams(location.search).has("at")) box.scrollTop = box.scrollHeight;
   if (box.dataset.source) setTimeout(refreshLog, LOG_PAUSE, box, LOG_PAUSE);
