@@ -11,10 +11,12 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import msgspec
+
 from vtrain.core.compose import Draft, JobRequest, check_place, compose, lay_over_pools
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.request import resource_fields
+from vtrain.flags.request import FIRST_POOL, resource_fields
 from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document, with_json_names
@@ -75,6 +77,8 @@ def compose_tuning(
     """
     given = resource_fields(flags, project)
     trial_fields, study_fields = given.pop("jobSpec", {}), given.pop("studySpec", {})
+    if machine := trial_fields.pop(FIRST_POOL, {}):
+        trial = msgspec.structs.replace(trial, machine=machine)
     document, unknown = _described(file, api_has)
     file_document = deepcopy(document)
     # a name to fall back on comes with the project's job: the trials run that, and it is drafted as a job

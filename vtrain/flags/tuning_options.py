@@ -6,7 +6,7 @@ from vtrain.backends import StudyOptions
 from vtrain.errors import UsageError
 from vtrain.flags.completion import files, goals, one_of, tuning_jobs
 from vtrain.flags.grammar import whole_number
-from vtrain.flags.job_options import CreationFlags, EntryFlags, JobFlags, TrainerFlags
+from vtrain.flags.job_options import CreationFlags, EntryFlags, MachineFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, WAITING, CommonFlags, NameFlag, PlaceFlags
 from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, items, switch
@@ -29,7 +29,7 @@ def _algorithm(text: str, flag: str) -> str:
     return name
 
 
-class TuningFlags(JobFlags, frozen=True):
+class TuningFlags(MachineFlags, frozen=True):
     """Flags of hyperparameter tuning jobs, laid over the config file."""
 
     display_name: str | None = flag("NAME", "Display name.", to="displayName", empty=IGNORED)
