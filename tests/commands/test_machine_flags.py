@@ -202,7 +202,6 @@ MISTAKES = {
         "--display-name=x",
     ),
     "script-without-a-folder": (*CREATE, "--script=train.py", "--display-name=x", "--yes"),
-    "nothing-to-run": ("submit", *HERE),
     "nothing-to-run-here": ("custom-jobs", "local-run", *HERE),
     "script-without-its-flag": ("custom-jobs", "local-run", "train.py", *HERE),
     "script-without-its-flag-on-create": (*CREATE, "train.py", "--display-name=x", "--yes"),

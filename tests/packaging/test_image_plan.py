@@ -223,7 +223,8 @@ def test_a_base_is_needed_and_has_to_be_a_name(make_tree) -> None:
     folder = make_tree(TRAINER)
     with pytest.raises(ConfigError, match="no base image is named") as refused:
         plan(folder, "")
-    assert refused.value.hint.startswith("Give --executor-image-uri=IMAGE\n")
+    image = f"--executor-image-uri={HOST}/sklearn-cpu.1-6:latest"
+    assert refused.value.hint.startswith(f"For a trainer without a framework: {image}\n")
     for base in ("python\nRUN evil", "python 3", "$BASE", "--platform=x python"):
         with pytest.raises(ConfigError, match="is not the name of an image"):
             plan(folder, base)

@@ -160,7 +160,7 @@ def _with_proposed_image(draft: Draft, console: Console, *, taken: bool) -> Draf
 
     assert draft.source is not None
     framework, image = proposed_image(draft.source)
-    if not (taken and image):
+    if not taken:
         raise no_base(draft.source, can_take=True)
     console.progress(f"Image: {image}, for {framework} (--yes).")
     return draft.with_image(image)

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
 FLAG = "--flags-file"
 ONE_EACH = frozenset(
-    {"--env", "--set", "--mount", "--add-host", "--allowed-host", "--bucket", "--cap-add", "--ulimit"}
+    {
+        "--env",
+        "--set",
+        "--mount",
+        "--add-host",
+        "--allowed-host",
+        "--bucket",
+        "--cap-add",
+        "--ulimit",
+        "--param",
+        "--metric",
+    }
 )
 """Flags that hold one item each and are repeated for more; a list of others is one value."""
 

@@ -125,8 +125,10 @@ def plan_image(
 
 
 def proposed_image(source: TrainerSource) -> tuple[str, str]:
-    """The framework that a trainer imports, and the pre-built image with it; empty where there is none."""
-    return newest_image({name.partition(".")[0] for name in trainer_imports(read_trainer(source)).names})
+    """The framework that a trainer imports, and the pre-built image with it; the smallest for others."""
+    imports = {name.partition(".")[0] for name in trainer_imports(read_trainer(source)).names}
+    framework, image = newest_image(imports)
+    return (framework, image) if image else ("a trainer without a framework", newest_image({"sklearn"})[1])
 
 
 def no_base(source: TrainerSource, *, can_take: bool = False) -> ConfigError:
@@ -135,11 +137,11 @@ def no_base(source: TrainerSource, *, can_take: bool = False) -> ConfigError:
     `can_take` says that the command has --yes.
     """
     framework, image = proposed_image(source)
-    given = f"For {framework}: --executor-image-uri={image}" if image else "Give --executor-image-uri=IMAGE"
-    take = "To take it, add --yes, or save it" if can_take and image else "Or save it"
+    take = "To take it, add --yes, or save it" if can_take else "Or save it"
     return ConfigError(
         "Vertex AI and Docker run a trainer in an image, and no base image is named.",
-        hint=f"{given}\n{take} as image in [tool.vtrain.job] of pyproject.toml.",
+        hint=f"For {framework}: --executor-image-uri={image}\n"
+        f"{take} as image in [tool.vtrain.job] of pyproject.toml.",
     )
 
 
