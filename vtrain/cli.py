@@ -131,10 +131,10 @@ class RootGroup(Group):
         return f"Did you mean vtrain {group}?" if is_grouped else super().hint(ctx, name)
 
     def has(self, ctx: Any, line: str) -> bool:
-        group, *rest = line.split()
+        group, _, rest = line.partition(" ")
         if group not in GROUPS:
             return super().has(ctx, line)
-        return any(info.name == rest[0] for info in GROUPS[group].commands())
+        return any(info.name == rest.partition(" ")[0] for info in GROUPS[group].commands())
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         return [*GROUPS, *COMMANDS]

@@ -186,8 +186,8 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "localrun.script-uppercase-name": _refused(
         "a file that is no program is refused, where gcloud has bash run it",
-        "ERROR: My-Train_v2.PY is no program. What runs is Python (.py), a shell script (.sh) or a file that "
-        "begins with #!.",
+        "ERROR: My-Train_v2.PY is no program. What runs is Python (.py), a notebook (.ipynb), a shell script "
+        "(.sh) or a file that begins with #!.",
     ),
     "pkg.script-missing": _refused(_NOT_BUILT, "ERROR: There is no script nope.py in $WORK/app."),
     "pkg.script-outside-package": _refused(

@@ -188,10 +188,7 @@ COMMANDS = (
         "the trial, with args and modelDir.",
         examples=(
             ("Print the best trial of the newest tuning job", "vtrain best @last"),
-            (
-                "Train once more with its arguments",
-                "vtrain run train.py -- $(vtrain best @last --format='value(args)')",
-            ),
+            ("Print its arguments for a script", "vtrain best @last --format='value(args)'"),
         ),
         flags=(TuningJobFlag, PlaceFlags, CommonFlags),
     ),
