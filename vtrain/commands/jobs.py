@@ -22,7 +22,7 @@ from vtrain.backends.pager import all_jobs
 from vtrain.commands.session import (
     CommandConsole,
     Session,
-    answer_to,
+    confirm,
     find_target,
     open_console,
     open_named,
@@ -282,24 +282,23 @@ def _all_going(
 ) -> list[str]:
     """The names of all jobs that have not ended, without those that others run; after the user's consent.
 
-    Raises ConfigError where the user does not consent, or cannot be asked.
+    Raises ConfigError where the user does not consent, and on a service, which does not say whose a job is.
     """
     session = find_target(common, place, console=console, kind=kind).open()
+    if not session.is_local:
+        raise ConfigError(
+            f"stop --all is for jobs of this machine: those of {session.settings.project} may be anybody's.",
+            hint="Name those to stop, or add --backend=local.",
+        )
     jobs = _chosen(JobListFlags(), frozenset(), _jobs_of(session, kind, Query().page_size, []))
     going = [job for job in jobs if not has_ended(job.state)]
     if not going:
         console.status("No job is running or waiting.")
         return []
-    if console.quiet:
-        return [job.name for job in going]
     named = ", ".join(on_one_line(job.display_name) for job in going[:MOST_NAMED])
     more = f" and {len(going) - MOST_NAMED} more" if len(going) > MOST_NAMED else ""
     count = "1 job" if len(going) == 1 else f"{len(going)} jobs"
-    if not sys.stdin.isatty() or not sys.stderr.isatty():
-        raise ConfigError(f"Nothing was stopped: {count} would be: {named}{more}.", hint="Add --quiet.")
-    answer = answer_to(console, f"Stop {count} ({named}{more})? [y/N]: ", otherwise="Nothing was stopped.")
-    if answer.lower() not in ("y", "yes"):
-        raise ConfigError("Nothing was stopped.")
+    confirm(console, f"Stop {count} ({named}{more})?", otherwise="Nothing was stopped.")
     return [job.name for job in going]
 
 

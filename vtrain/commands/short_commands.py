@@ -164,7 +164,7 @@ COMMANDS = (
         name="stop",
         handler="vtrain.commands.jobs:stop",
         details="For one job the same as custom-jobs cancel and hp-tuning-jobs cancel.",
-        examples=(("Stop the newest job", "vtrain stop @last"), ("Stop all jobs", "vtrain stop --all")),
+        examples=(("Stop the newest job", "vtrain stop @last"), ("Stop all jobs here", "vtrain stop --all")),
         flags=(JobsFlag, JobsToStopFlag, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
