@@ -1,15 +1,14 @@
-"""The commands about existing jobs in each group: list, describe, cancel, delete; and names for a TAB."""
+"""The commands about existing jobs in each group: list, describe, cancel, delete."""
 
 from __future__ import annotations
 
 import heapq
 import shlex
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from operator import attrgetter
@@ -49,7 +48,6 @@ from vtrain.errors import (
     TerminatedBySignal,
     UsageError,
     VtrainError,
-    WaitTimeoutError,
 )
 from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import (
@@ -65,7 +63,6 @@ from vtrain.flags.options import (
 from vtrain.messages.names import (
     ANY_JOB,
     JOB_KINDS,
-    MODEL,
     PIPELINE_LABEL,
     TRIAL_LABEL,
     ResourceKind,
@@ -75,9 +72,8 @@ from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import KNOWN, has_ended, names_of, short
 from vtrain.output.colours import has_colours
 from vtrain.output.console import Console
-from vtrain.output.terminal import on_one_line, visible
+from vtrain.output.terminal import on_one_line
 from vtrain.sizes import size_in_words
-from vtrain.times import ago
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
@@ -368,7 +364,7 @@ def _say_what_went(console: Console, held: Holdings) -> None:
         console.progress(f"Its output stays. To remove that too:\n$ rm -r {folder}")
 
 
-# lists
+# lists of any resources
 
 
 def query_all(session: Session, kind: ResourceKind) -> Query:
@@ -413,94 +409,3 @@ def _job_table(session: Session, documents: Iterable[dict[str, Any]], *, coloure
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     coloured = has_colours(sys.stdout) if coloured is None else coloured
     return job_table(rows, width=width, coloured=coloured) if rows else ""
-
-
-# what a shell offers behind a TAB
-
-
-MAX_JOBS = 50
-PATIENCE = 3.0
-"""Seconds that somebody who pressed TAB will wait for a service."""
-
-
-_RUNNING_ONLY = frozenset({"cancel", "stop", "wait", "shell", "exec"})
-_ENDED_ONLY = frozenset({"delete", "rm"})
-"""Commands that are about jobs in some states only."""
-
-
-def newest_jobs(
-    collections: tuple[str, ...], command: str, given: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    """Ids of jobs that the command can be about, the newest first, each with its state, age and display name.
-
-    They are in the place that the flags given so far name; there are none where it cannot be asked.
-    """
-    found: list[Job] = []
-    with suppress(VtrainError, OSError), _at_most(PATIENCE):
-        for collection in collections:
-            kind = ResourceKind(collection=collection)
-            session = open_session(*_flags(given), kind=kind)
-            query = msgspec.structs.replace(query_all(session, kind), page_size=MAX_JOBS)
-            found += session.jobs.list(query).jobs
-    if len(collections) > 1:
-        found.sort(key=attrgetter("create_time"), reverse=True)
-    return [(job.name.rpartition("/")[2], _text(job)) for job in found if _is_meant(command, job.state)]
-
-
-def newest_models(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Ids of models, each with its display name, in the place that the flags given so far name."""
-    with suppress(VtrainError, OSError), _at_most(PATIENCE):
-        session = open_session(*_flags(given), kind=MODEL)
-        query = msgspec.structs.replace(query_all(session, MODEL), page_size=MAX_JOBS)
-        found = session.models.list_models(query).models
-        return [(model.name.rpartition("/")[2], visible(model.display_name)) for model in found]
-    return []
-
-
-def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:
-    """The names of a job's replicas, of a tuning job those of its trials; none where it cannot be asked."""
-    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
-    from vtrain.messages.resources import spec_of
-    from vtrain.runtime.replica.vertex_view import replica_ids
-
-    with suppress(VtrainError, OSError), _at_most(PATIENCE):
-        common, place = _flags(given)
-        session, name = open_named(common, place, job, ANY_JOB)
-        found = session.jobs.get(name)
-        spec = spec_of(found)
-        names = [replica.name for replica in replica_ids(spec)] if spec is not None else []
-        if isinstance(found, HyperparameterTuningJob):
-            return [f"trial-{trial.id}/{replica}" for trial in found.trials for replica in names]
-        return names
-    return []
-
-
-def _flags(given: Mapping[str, Any]) -> tuple[CommonFlags, PlaceFlags]:
-    common = CommonFlags(project=given.get("project"), quiet=True, user_output=False)
-    return common, PlaceFlags(backend=given.get("backend") or "", region=given.get("region") or "")
-
-
-def _is_meant(command: str, state: str) -> bool:
-    ended = has_ended(state)
-    return not ((command in _RUNNING_ONLY and ended) or (command in _ENDED_ONLY and not ended))
-
-
-def _text(job: Job) -> str:
-    words = (short(job.state), ago(job.create_time), job.display_name)
-    return visible(", ".join(filter(None, words)))
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """End the block with WaitTimeoutError when it takes longer."""
-
-    def give_up(_number: int, _frame: object) -> None:
-        raise WaitTimeoutError("")
-
-    previous = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
