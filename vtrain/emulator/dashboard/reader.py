@@ -221,6 +221,10 @@ class JobReader:
             )
             if (newest := self._newest()) != before:
                 return newest
+            if child.poll() is None:
+                raise ConfigError(
+                    "The command goes on, and has made no job yet.", hint="The list will have it."
+                )
             said.seek(0)
             reason = masked_text(said.read(LONGEST_REASON).decode("utf-8", "replace"), command.words, {})
         raise ConfigError("The command has made no job.", hint=reason.strip())
