@@ -25,7 +25,7 @@ from vtrain.runtime.serving.artifacts import foreign_part
 from vtrain.runtime.serving.payload.model_server import FILES
 from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.sizes import size_in_words
-from vtrain.staging import LocalBuckets, file_uri
+from vtrain.staging import LocalBuckets, file_uri, join_uri
 
 FLAG = "--json-request"
 PREDICTIONS = "predictions"
@@ -80,8 +80,8 @@ def predict_job(job: JobNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     name = session.full_name(target.name)
     found = session.jobs.get(name)
     assert isinstance(found, CustomJob)
-    place_of_output = found.job_spec.base_output_directory
-    uri = f"{place_of_output.output_uri_prefix.rstrip('/')}/model" if place_of_output is not None else ""
+    output = found.job_spec.output_uri
+    uri = join_uri(output, "model") if output else ""
     folder = LocalBuckets(session.settings.home).local_path(uri) if uri else Path()
     known = [(family, file) for family, files in FILES.items() for file in files]
     family = next((family for family, file in known if uri and (folder / file).exists()), "")
