@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.commands.jobs import query_all
+from vtrain.commands.job_lists import query_all
 from vtrain.commands.session import open_named, open_session
 from vtrain.errors import VtrainError, WaitTimeoutError
 from vtrain.flags.options import CommonFlags, PlaceFlags

@@ -93,7 +93,7 @@ COMMANDS = (
     msgspec.structs.replace(
         _BY_NAME["list"],
         name="ps",
-        handler="vtrain.commands.jobs:ps",
+        handler="vtrain.commands.job_lists:ps",
         details="The same as custom-jobs list and hp-tuning-jobs list, of jobs in every state. Trials "
         "of tuning jobs need --all. "
         "With --metrics, --columns or --sort only the 1000 newest are read: their arguments, and the last "
