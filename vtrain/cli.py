@@ -126,15 +126,10 @@ class RootGroup(Group):
 
     def hint(self, ctx: Any, name: str) -> str:
         """Say what to type instead of a word that is no command, or one of a group."""
-        group = f"custom-jobs {name}"
-        is_grouped = name not in SYNONYMS and self.has(ctx, group)
-        return f"Did you mean vtrain {group}?" if is_grouped else super().hint(ctx, name)
-
-    def has(self, ctx: Any, line: str) -> bool:
-        group, _, rest = line.partition(" ")
-        if group not in GROUPS:
-            return super().has(ctx, line)
-        return any(info.name == rest.partition(" ")[0] for info in GROUPS[group].commands())
+        group = "custom-jobs"
+        if name not in SYNONYMS and any(info.name == name for info in GROUPS[group].commands()):
+            return f"Did you mean vtrain {group} {name}?"
+        return super().hint(ctx, name)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         return [*GROUPS, *COMMANDS]

@@ -122,6 +122,7 @@ def test_headings_can_be_bold() -> None:
         (("custom",), "Did you mean custom-jobs?"),
         (("custom-jobs", "creat"), "Did you mean create?"),
         (("local-run",), "Did you mean vtrain custom-jobs local-run?"),
+        (("",), "There is no command ''."),
         (("gc", "now"), "vtrain gc has no commands."),
     ],
 )

@@ -93,11 +93,17 @@ def test_all_are_stopped_only_with_consent(vtrain: Any, jobs: Path) -> None:
     ended = vtrain("stop", "--all")
     assert ended.code == 1 and "has been sent" not in ended.err
     assert ended.err.endswith(
-        "ERROR: Nothing was stopped: 2 jobs would be: later, waiting.\n  Add --quiet.\n"
+        "ERROR: Nothing was stopped.\n  Stop 2 jobs (later, waiting)? To say yes, add --quiet.\n"
     )
     ended = vtrain("stop", "--all", "--quiet")
     assert ended.code == 0 and ended.err.count("has been sent.") == 2, ended.err
     assert vtrain("stop", "--all", "good").code == vtrain("stop").code == 2
+
+
+def test_jobs_of_a_service_are_not_stopped_all_at_once(vtrain: Any, vertex: Any) -> None:
+    ended = vtrain("stop", "--all", "--quiet")
+    assert ended.code == 1 and "stop --all is for jobs of this machine" in ended.err
+    assert vertex.calls() == []
 
 
 def test_all_of_nothing(vtrain: Any, vtrain_home: Path) -> None:

@@ -11,7 +11,7 @@ from stored_jobs import add_job, local_name
 from tuning_jobs import TRIALS, tuning_document
 from vertex_service import VertexService
 
-from vtrain.commands.jobs import newest_jobs, replicas_of
+from vtrain.commands.offered_names import newest_jobs, replicas_of
 from vtrain.core.references import find_reference
 from vtrain.messages.names import (
     ANY_JOB,

@@ -76,6 +76,14 @@ def test_a_job_without_a_package_is_compared_too(vtrain: Any, vtrain_home: Path)
     assert "hush" not in ended.out + ended.err
 
 
+def test_the_backend_of_all_jobs_is_named_once(vtrain: Any, vertex: Any) -> None:
+    names = [f"projects/demo/locations/{region}/customJobs/1" for region in ("us-central1", "europe-west4")]
+    for name in names:
+        vertex.put(name, displayName="job", createTime="2026-11-01T10:00:00Z")
+    ended = vtrain("compare", *names)
+    assert ended.code == 0 and ended.err.count("Backend: ") == 1, ended.err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -15,6 +15,7 @@ from stored_jobs import add_job
 from vtrain.backends.interface import CommandLine
 from vtrain.backends.registry import find_backend
 from vtrain.commands.session import vtrain_argv
+from vtrain.emulator.dashboard import reader
 from vtrain.emulator.dashboard.dashboard_app import make_app
 from vtrain.retry import wait_until
 
@@ -76,6 +77,18 @@ def test_a_command_line_that_fails_says_why(guarded: Board, run: Any, tmp_path: 
     (tmp_path / "train.py").unlink()
     answer = pressed(guarded, f"{address}/rerun")
     assert answer.status == 400 and b"nothing to pack" in answer.body
+
+
+def test_a_command_line_that_takes_long_goes_on(
+    run: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "START_SECONDS", 0.1)
+    address, backend = run("print(1)"), find_backend("local")
+    with serve(make_app(backend, backend.settings(CommandLine()), argv_of=lambda _: ["sleep", "1"])) as url:
+        board = Board(url)
+        answer = board("POST", f"{address}/rerun", b"", origin=url, sec_fetch_site="same-origin")
+        board.connection.close()
+    assert answer.status == 400 and b"The command goes on" in answer.body
 
 
 def test_a_job_of_another_program_cannot_be_run_again(guarded: Board, vtrain_home: Path) -> None:

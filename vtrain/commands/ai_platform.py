@@ -18,6 +18,7 @@ from vtrain.backends.registry import choose_for
 from vtrain.commands import jobs, watching
 from vtrain.commands.create import create_drafted, read_wait
 from vtrain.commands.drafting import with_local_flags
+from vtrain.commands.job_lists import query_all
 from vtrain.commands.local_run import local_run
 from vtrain.commands.session import Target, find_target, open_session
 from vtrain.core.compose import Draft, JobRequest, compose
@@ -225,7 +226,7 @@ def _found(job: LegacyJobFlag, place: PlaceFlags, common: CommonFlags) -> JobNam
     if text.isdecimal() or parse_name(text) is not None:
         return JobNameFlag(custom_job=text)
     session = open_session(msgspec.structs.replace(common, quiet=True), place, kind=ANY_JOB)
-    query = jobs.query_all(session, ANY_JOB)
+    query = query_all(session, ANY_JOB)
     query = msgspec.structs.replace(query, labels={AI_PLATFORM_LABEL: text.lower()[:63]})
     found = [
         each

@@ -41,11 +41,11 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
     name = wanted.sort.removeprefix("~")
     if name:
         documents = list(documents)
-        is_field = any(name in one for one in documents)
-        name = name if is_field else _full_name(name, _columns_of(documents))
+        if documents and not any(name in one for one in documents):  # it is no field
+            counted = _columns_of(documents)
+            name = _full_name(name, counted)
+            _warn_of_missing(session, counted, "--sort", [name])
         documents = sorted_documents(documents, f"~{name}" if wanted.sort.startswith("~") else name)
-        if not is_field:
-            _counted(session, documents, "--sort", [name])
     show_list(
         session.console,
         listing,
@@ -73,9 +73,12 @@ def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]
 
 def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[str], first: str) -> str:
     """The documents in columns: those that are wanted, else `first` and as many as there is room for."""
+    if not documents:
+        return ""
     values = [flat(document) for document in documents]
-    columns = [_full_name(each, _columns_of(documents)) for each in columns]
-    counted = _counted(session, documents, "--columns", columns)
+    counted = _columns_of(documents)
+    columns = [_full_name(each, counted) for each in columns]
+    _warn_of_missing(session, counted, "--columns", columns)
     names = columns or sorted(
         counted, key=lambda name: (name != first, name.startswith(f"{ARGS}."), -counted[name])
     )
@@ -90,7 +93,7 @@ def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[
         some = ",".join(names[len(names) - left :][:MOST_NAMED])
         session.console.progress(f"There is no room for {left} more: --columns={some}")
         headings, rows = headings[:-left], [row[:-left] for row in rows]
-    return drawn_table(headings, rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""
+    return drawn_table(headings, rows, width=width, coloured=has_colours(sys.stdout))
 
 
 def _columns_of(documents: Iterable[dict[str, Any]]) -> Counter[str]:
@@ -104,15 +107,11 @@ def _full_name(name: str, known: Collection[str]) -> str:
     return found[0] if name not in known and len(found) == 1 else name
 
 
-def _counted(
-    session: Session, documents: Sequence[dict[str, Any]], flag: str, wanted: Sequence[str]
-) -> Counter[str]:
-    """The same. Warns of wanted ones that none has."""
-    counted = _columns_of(documents)
-    if documents and (missing := [name for name in wanted if name not in counted]):
+def _warn_of_missing(session: Session, counted: Counter[str], flag: str, wanted: Sequence[str]) -> None:
+    """Warn of wanted columns that no document has."""
+    if missing := [name for name in wanted if name not in counted]:
         some = ", ".join(name for name, _ in counted.most_common(MOST_NAMED)) or "no column"
         session.console.warn(f"{flag}: nothing here has {', '.join(missing)}. There is {some}.")
-    return counted
 
 
 def _cells(document: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from vtrain.backends.registry import every_backend, plugin_faults
-from vtrain.commands.session import answer_to, open_console
+from vtrain.commands.session import confirm, open_console
 from vtrain.errors import EngineError, StorageError, UnavailableError, UsageError
 from vtrain.flags.grammar import duration_seconds, join_lists
 from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
@@ -34,7 +34,6 @@ from vtrain.sizes import size_in_words
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 NARROW_TABLE = "table(name, kind, sizeText:label=SIZE, created.date('%Y-%m-%d'), status)"
 """The table on a terminal, which is too narrow for TABLE."""
-NOT_REMOVED = "Nothing was removed."
 AGE_FLAG, OLDER_THAN = "--older-than", "30d"
 _NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 
@@ -42,15 +41,14 @@ _NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     """Remove what is unused, and list it with what became of it.
 
-    Raises StorageError where something could not be removed; the rest is removed all the same.
+    Raises StorageError where something could not be removed, and the rest is removed all the same;
+    ConfigError where the user does not consent to `--all`.
     """
     console = open_console(common)
     search = _search(prune)
-    if prune.all and not run.dry_run and not console.quiet and sys.stdin.isatty() and sys.stderr.isatty():
-        question = "Remove all ended jobs, their output, and what is cached? [y/N]: "
-        if answer_to(console, question, otherwise=NOT_REMOVED).lower() not in ("y", "yes"):
-            console.status(NOT_REMOVED)
-            return
+    if prune.all and not run.dry_run:
+        question = "Remove all ended jobs, their output, and what is cached?"
+        confirm(console, question, otherwise="Nothing was removed.")
     documents: list[dict[str, Any]] = []
     failed = 0
     is_table = console.format is None and sys.stdout.isatty()

@@ -79,7 +79,7 @@ def _common(
     return (
         command(
             "list",
-            "jobs:list_jobs",
+            "job_lists:list_jobs",
             f"List {words.job}s, newest first: as a table on a terminal, as YAML elsewhere.",
             ListFlags,
         ),

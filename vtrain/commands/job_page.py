@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vtrain.backends import RepeatableBackend
 from vtrain.command_log import masked_line
 from vtrain.commands.conclusion import places_of
-from vtrain.commands.jobs import warn_of_halt
+from vtrain.commands.job_lists import warn_of_halt
 from vtrain.commands.session import Session, open_named, resource_document
 from vtrain.core.references import command_about, ended_log_command, jobs_here, shown_name
 from vtrain.errors import ConfigError, StorageError

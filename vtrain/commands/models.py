@@ -14,7 +14,7 @@ from vtrain.backends import Query
 from vtrain.backends.model_interface import ModelRegistryBackend
 from vtrain.backends.pager import pages
 from vtrain.backends.registry import find_backend, is_choice
-from vtrain.commands.jobs import query_all
+from vtrain.commands.job_lists import query_all
 from vtrain.commands.selection import show_list
 from vtrain.commands.session import (
     Session,

@@ -227,7 +227,7 @@ AI_PLATFORM = (
     ),
     CommandInfo(
         name="jobs list",
-        handler="vtrain.commands.jobs:list_jobs",
+        handler="vtrain.commands.job_lists:list_jobs",
         summary="List jobs, newest first.",
         examples=(("List the ten newest jobs", "vtrain ai-platform jobs list --limit=10"),),
         flags=(ListFlags, PlaceFlags, CommonFlags),

@@ -7,7 +7,7 @@ import msgspec
 from vtrain.backends.interface import PRELOAD_FLAG
 from vtrain.backends.pager import pages
 from vtrain.commands.drafting import warn_all
-from vtrain.commands.jobs import query_all, show_resources
+from vtrain.commands.job_lists import query_all, show_resources
 from vtrain.commands.session import (
     Session,
     find_target,

@@ -25,7 +25,7 @@ from vtrain.runtime.serving.artifacts import foreign_part
 from vtrain.runtime.serving.payload.model_server import FILES
 from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.sizes import size_in_words
-from vtrain.staging import LocalBuckets, file_uri
+from vtrain.staging import LocalBuckets, file_uri, join_uri
 
 FLAG = "--json-request"
 PREDICTIONS = "predictions"
@@ -70,7 +70,7 @@ def predict_job(job: JobNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     if spec.json_request is None:
         raise UsageError(f"{FLAG}=FILE must be given.")
     request = read_request(spec.json_request)
-    target = find_target(common, place, name=job.text)
+    target = find_target(common, place, name=job.text, newest=True)
     session = target.open()
     if not session.is_local:
         raise UnavailableError(
@@ -80,12 +80,13 @@ def predict_job(job: JobNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     name = session.full_name(target.name)
     found = session.jobs.get(name)
     assert isinstance(found, CustomJob)
-    place_of_output = found.job_spec.base_output_directory
-    uri = f"{place_of_output.output_uri_prefix.rstrip('/')}/model" if place_of_output is not None else ""
+    output = found.job_spec.output_uri
+    uri = join_uri(output, "model") if output else ""
     folder = LocalBuckets(session.settings.home).local_path(uri) if uri else Path()
-    family = next((family for family, names in FILES.items() if uri and _has_one(folder, names)), "")
+    known = [(family, file) for family, files in FILES.items() for file in files]
+    family = next((family for family, file in known if uri and (folder / file).exists()), "")
     if not family:
-        names = sorted({name for names in FILES.values() for name in names})
+        names = sorted({file for _, file in known})
         raise NotFoundError(
             f"The job has written no model that can be served: {', '.join(names)}.",
             hint=f"They are looked for in {folder}." if uri else "",
@@ -99,10 +100,6 @@ def predict_job(job: JobNameFlag, spec: PredictFlags, place: PlaceFlags, common:
         predictions = _ask(serving, order, request)
     answer = {PREDICTIONS: predictions, "job": name, "displayName": found.display_name}
     session.console.result(answer, _default_format(predictions))
-
-
-def _has_one(folder: Path, names: tuple[str, ...]) -> bool:
-    return any((folder / name).exists() for name in names)
 
 
 _SERVED_BY = {

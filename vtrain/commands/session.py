@@ -196,6 +196,19 @@ def answer_to(
     return answer.strip()
 
 
+def confirm(console: Console, question: str, *, otherwise: str) -> None:
+    """Go on where the user consents, at a terminal or by `--quiet`.
+
+    Raises ConfigError where not, or where nobody can be asked; its message is `otherwise`.
+    """
+    if console.quiet:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ConfigError(otherwise, hint=f"{question} To say yes, add --quiet.")
+    if answer_to(console, f"{question} [y/N]: ", otherwise=otherwise).lower() not in ("y", "yes"):
+        raise ConfigError(otherwise)
+
+
 def _choose(console: Console) -> str:
     """The region of the number, or name, that is typed; asked until it is one."""
     numbers = [str(number) for number in range(1, len(MENU) + 1)]

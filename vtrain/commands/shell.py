@@ -131,7 +131,7 @@ def set_up(words: Sequence[str]) -> str:
 def _offers(root: Any, invocation: Any, args: list[str], incomplete: str) -> list[tuple[str, str]]:
     """Words that may stand for the last one, each with its text."""
     completer = _private("_completion_classes").BashComplete
-    invocation.job_names = partial(import_module, "vtrain.commands.jobs")
+    invocation.job_names = partial(import_module, "vtrain.commands.offered_names")
     asked = completer(root, {"obj": invocation}, "vtrain", VARIABLE)
     items = asked.get_completions(args, incomplete)
     return [(str(item.value), " ".join((item.help or "").split())) for item in items]

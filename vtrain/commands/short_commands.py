@@ -30,19 +30,6 @@ _BY_NAME = {info.name: info for info in CUSTOM_JOBS}
 _TUNING = {info.name: info for info in TUNING_JOBS}
 
 
-def _about_a_job(name: str, same: str, *examples: tuple[str, str]) -> CommandInfo:
-    """A command of custom jobs about one job, by default the newest, by another name."""
-    info = _BY_NAME[same]
-    return CommandInfo(
-        name=name,
-        handler=info.handler,
-        details=f"The same as custom-jobs {same} and hp-tuning-jobs {same}.",
-        examples=examples,
-        flags=(NewestFlag, *info.flags[1:]),
-        fixed={"kind": ANY_JOB},
-    )
-
-
 COMMANDS = (
     CommandInfo(
         name="run",
@@ -106,7 +93,7 @@ COMMANDS = (
     msgspec.structs.replace(
         _BY_NAME["list"],
         name="ps",
-        handler="vtrain.commands.jobs:ps",
+        handler="vtrain.commands.job_lists:ps",
         details="The same as custom-jobs list and hp-tuning-jobs list, of jobs in every state. Trials "
         "of tuning jobs need --all. "
         "With --metrics, --columns or --sort only the 1000 newest are read: their arguments, and the last "
@@ -159,12 +146,19 @@ COMMANDS = (
         flags=(NewestFlag, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
-    _about_a_job("wait", "wait", ("Wait for the newest job", "vtrain wait")),
+    CommandInfo(
+        name="wait",
+        handler=_BY_NAME["wait"].handler,
+        details="The same as custom-jobs wait and hp-tuning-jobs wait.",
+        examples=(("Wait for the newest job", "vtrain wait"),),
+        flags=(NewestFlag, *_BY_NAME["wait"].flags[1:]),
+        fixed={"kind": ANY_JOB},
+    ),
     CommandInfo(
         name="stop",
         handler="vtrain.commands.jobs:stop",
         details="For one job the same as custom-jobs cancel and hp-tuning-jobs cancel.",
-        examples=(("Stop the newest job", "vtrain stop @last"), ("Stop all jobs", "vtrain stop --all")),
+        examples=(("Stop the newest job", "vtrain stop @last"), ("Stop all jobs here", "vtrain stop --all")),
         flags=(JobsFlag, JobsToStopFlag, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from vtrain.commands.session import Session, find_target
+from vtrain.commands.session import open_console, open_named
 from vtrain.core.references import LAST, job_id, jobs_here, short_ids
 from vtrain.errors import UsageError
 from vtrain.flags.options import CommonFlags, ComparedFlag, PlaceFlags
@@ -22,9 +21,6 @@ from vtrain.output.terminal import on_one_line, visible
 from vtrain.output.trials import pairs_text, shown_value
 from vtrain.packaging.difference import Difference, changed_files
 from vtrain.times import ago, took_in_words
-
-if TYPE_CHECKING:
-    from vtrain.messages.resources import Job
 
 MOST_SAME = 6
 """Values that are the same in all, and are named."""
@@ -39,14 +35,15 @@ def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> Non
     if len(names) == 1:
         hint = f"vtrain compare {shlex.quote(names[0])} {LAST}"
         raise UsageError("compare needs two jobs or more.", hint=hint)
-    found = list(_named(names, place, common))
-    console = found[0][0].console
-    sides = [side_of(job, session.settings.home if session.is_local else None) for session, job in found]
+    console = open_console(common)
+    sides, packages = [], []
+    for text in names:
+        session, name = open_named(common, place, text, ANY_JOB, console=console)
+        job, home = session.jobs.get(name), session.settings.home if session.is_local else None
+        sides.append(side_of(job, home))
+        packages.append(package_of(job, home) if home is not None else None)
     labels = side_labels(sides)
     rows = compared(sides)
-    packages = [
-        package_of(job, session.settings.home) if session.is_local else None for session, job in found
-    ]
     changed = list(changed_files(packages, labels))
     if console.format is not None:
         differences = {row.name: row.values for row in rows if row.differs}
@@ -64,17 +61,6 @@ def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> Non
         pairs = pairs_text((row.name, row.values[0]) for row in islice(same, MOST_SAME))
         more = f", and {len(same) - MOST_SAME} more" if len(same) > MOST_SAME else ""
         console.progress(dim(f"The same: {pairs}{more}"))
-
-
-def _named(names: Sequence[str], place: PlaceFlags, common: CommonFlags) -> Iterator[tuple[Session, Job]]:
-    """The jobs, each with the session in which it was found."""
-    sessions: dict[str, Session] = {}
-    for text in names:
-        target = find_target(common, place, name=text, kind=ANY_JOB)
-        backend = target.backend.name
-        session = sessions[backend] if backend in sessions else target.open()
-        sessions[backend] = session
-        yield session, session.jobs.get(session.full_name(target.name, ANY_JOB))
 
 
 def _table(sides: Sequence[Document], labels: Sequence[str], rows: Sequence[Compared]) -> str:

@@ -15,7 +15,7 @@ from vtrain.backends import HostBackend, ReplicaUsage, RunningReplica
 from vtrain.backends.pager import all_jobs
 from vtrain.backends.registry import running_replicas
 from vtrain.commands.inside import find_hosted, not_running
-from vtrain.commands.jobs import query_all
+from vtrain.commands.job_lists import query_all
 from vtrain.commands.session import Session, open_named, open_session
 from vtrain.core.references import job_id, jobs_here, short_ids
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError

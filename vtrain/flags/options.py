@@ -329,7 +329,9 @@ class JobsToStopFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Selection"
 
-    all: bool = switch("Stop all jobs that have not ended. Asks first; without a terminal it needs --quiet.")
+    all: bool = switch(
+        "Stop all jobs of this machine that have not ended. Asks first; without a terminal it needs --quiet."
+    )
 
 
 class MetricFlags(FlagGroup, frozen=True):
@@ -454,6 +456,6 @@ class PruneFlags(FlagGroup, frozen=True):
     )
     all: bool = switch(
         "Remove leftovers of every kind and any age, outputs of jobs too, and list what stays, with the "
-        "reason. Asks first on a terminal, unless --quiet is given."
+        "reason. Asks first; without a terminal it needs --quiet."
     )
     all_homes: bool = switch("Remove images of other vtrain homes too.")

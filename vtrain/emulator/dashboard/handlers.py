@@ -105,7 +105,7 @@ class Dashboard:
                 trouble = error.message
         return self.pages.answer(
             "jobs.html",
-            rows=[self._row(each, columns) for each in listing.jobs],
+            rows=[_row(each, columns) for each in listing.jobs],
             columns=columns,
             fields=FIELDS,
             damaged=(*listing.damaged, *resources.damaged),
@@ -278,18 +278,17 @@ class Dashboard:
         parts = {key: unquote(value) for key, value in request.path_params.items()}
         return self._reader.get(str(ResourceName(**parts)))
 
-    def _row(self, listed: ListedJob, columns: list[str]) -> ShownJob:
-        job, found = listed.job, flat(listed.document)
-        values = tuple(shown_value(found[name]) if name in found else "" for name in columns)
-        if isinstance(job, ExperimentRun):
-            return run_row(job, values)
-        return job_row(job, self._reader.parts(job), values)
-
     def _output(self, job: Job) -> Root:
         folder = self._reader.output(job)
         if folder is None:
             raise NotFoundError("The job has no output folder on this machine.")
         return folder
+
+
+def _row(listed: ListedJob, columns: list[str]) -> ShownJob:
+    job, found = listed.job, flat(listed.document)
+    values = tuple(shown_value(found[name]) if name in found else "" for name in columns)
+    return run_row(job, values) if isinstance(job, ExperimentRun) else job_row(job, listed.parts, values)
 
 
 def _pairs(values: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -92,10 +92,11 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedJob(NamedTuple):
-    """A job or a run of an experiment, and what a list shows of it and sorts by."""
+    """A job or a run of an experiment, what a list shows of it and sorts by, and its custom jobs."""
 
     job: Job | ExperimentRun
     document: Document
+    parts: Sequence[CustomJob] = ()
 
 
 class Listing(NamedTuple):
@@ -151,13 +152,14 @@ class JobReader:
             listed = sorted_documents(documents, wanted.sort)[start : start + size + 1]
         else:
             listed = [self._document(job) for job in islice(found, start, start + size + 1)]
-        jobs = [ListedJob(document["job"], document) for document in listed]
+        jobs = [ListedJob(document["job"], document, document["parts"]) for document in listed]
         return Listing(jobs[:size], len(jobs) > size, damaged)
 
     def _document(self, job: Job | ExperimentRun) -> Document:
         if isinstance(job, ExperimentRun):
-            return {**run_document(job), "job": job}
-        uses = [use for part in self.parts(job) for use in replica_uses(part)]
+            return {**run_document(job), "job": job, "parts": ()}
+        parts = self.parts(job)
+        uses = [use for part in parts for use in replica_uses(part)]
         return {
             **compared_job(job, self._settings.home),
             "displayName": job.display_name.casefold(),
@@ -166,6 +168,7 @@ class JobReader:
             "took": _seconds(job.start_time, job.end_time),
             "memory": max((use.peak_memory_bytes for use in uses), default=0),
             "job": job,
+            "parts": parts,
         }
 
     def side(self, name: str) -> tuple[Document, Numbers, Path | None]:
@@ -173,10 +176,12 @@ class JobReader:
 
         Raises NotFoundError.
         """
-        for run in self._runs():
+        full, home = parse_name(name), self._settings.home
+        runs = self._runs() if full is None or full.collection not in JOBS else []
+        for run in runs:
             if run.name == name:
                 return run_document(run), Numbers([], 0), None
-        job, home = self.get(name), self._settings.home
+        job = self.get(name)
         return side_of(job, home), self.numbers(job), package_of(job, home)
 
     def numbers(self, job: Job) -> Numbers:
@@ -216,6 +221,10 @@ class JobReader:
             )
             if (newest := self._newest()) != before:
                 return newest
+            if child.poll() is None:
+                raise ConfigError(
+                    "The command goes on, and has made no job yet.", hint="The list will have it."
+                )
             said.seek(0)
             reason = masked_text(said.read(LONGEST_REASON).decode("utf-8", "replace"), command.words, {})
         raise ConfigError("The command has made no job.", hint=reason.strip())

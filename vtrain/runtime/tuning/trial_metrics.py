@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,10 @@ LOOK_SECONDS = 2.0
 MOST_ROWS = 10_000
 """Lines with numbers that are remembered, the last ones."""
 MOST_PAGES = 16
-"""Pages of the log that are read by one look; the next one reads on."""
+"""Pages of the log that are read by one look; the next one reads on, and the last one to the end."""
+MOST_NAMED = 10
+"""Other numbers that a complaint names."""
+_LINES = "lines on stdout"
 
 
 def how_to_report(metric: str) -> str:
@@ -104,13 +108,13 @@ class TrialMetrics:
 
     def _on_stdout(self, *, ended: bool) -> list[Measurement]:
         """The measurements in lines of the primary replica that are JSON objects."""
-        for _ in range(MOST_PAGES):
+        for pages in count(1):
             query = LogQuery(name=self._job.name, task_name=PRIMARY, cursor=self._cursor)
             page = read_logs(self._folder.logs, query, ended=ended)
             self._cursor = page.cursor
             rows = (entry.json_payload for entry in page.entries if entry.stream == "stdout")
             self._rows = [*self._rows, *(row for row in rows if row)][-MOST_ROWS:]
-            if not page.more:
+            if not page.more or (pages == MOST_PAGES and not ended):
                 break
         scalars = numbers_of_rows(self._rows)
         if not (found := self._measurements(scalars)):
@@ -146,10 +150,6 @@ class TrialMetrics:
     def _note(self, where: str, scalars: Scalars) -> None:
         if names := [*scalars.series, *(name for name, _ in scalars.values)]:
             self._others[where] = names[:MOST_NAMED]
-
-
-MOST_NAMED = 10
-_LINES = "lines on stdout"
 
 
 def _essence(one: Measurement) -> tuple[Any, ...]:

@@ -1,0 +1,107 @@
+"""Names of jobs, replicas and models that a shell offers behind a TAB, asked of the backends."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vtrain.commands.job_lists import query_all
+from vtrain.commands.session import open_named, open_session
+from vtrain.errors import VtrainError, WaitTimeoutError
+from vtrain.flags.options import CommonFlags, PlaceFlags
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.names import ANY_JOB, MODEL, ResourceKind
+from vtrain.messages.resources import spec_of
+from vtrain.messages.states import has_ended, short
+from vtrain.output.terminal import visible
+from vtrain.runtime.replica.vertex_view import replica_ids
+from vtrain.times import ago
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
+MAX_JOBS = 50
+PATIENCE = 3.0
+"""Seconds that somebody who pressed TAB will wait for a service."""
+_RUNNING_ONLY = frozenset({"cancel", "stop", "wait", "shell", "exec"})
+_ENDED_ONLY = frozenset({"delete", "rm"})
+"""Commands that are about jobs in some states only."""
+
+
+def newest_jobs(
+    collections: tuple[str, ...], command: str, given: Mapping[str, Any]
+) -> list[tuple[str, str]]:
+    """Ids of jobs that the command can be about, the newest first, each with its state, age and display name.
+
+    They are in the place that the flags given so far name; there are none where it cannot be asked.
+    """
+    found: list[Job] = []
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        for collection in collections:
+            kind = ResourceKind(collection=collection)
+            session = open_session(*_flags(given), kind=kind)
+            query = msgspec.structs.replace(query_all(session, kind), page_size=MAX_JOBS)
+            found += session.jobs.list(query).jobs
+    if len(collections) > 1:
+        found.sort(key=attrgetter("create_time"), reverse=True)
+    return [(job.name.rpartition("/")[2], _text(job)) for job in found if _is_meant(command, job.state)]
+
+
+def newest_models(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Ids of models, each with its display name, in the place that the flags given so far name."""
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        session = open_session(*_flags(given), kind=MODEL)
+        query = msgspec.structs.replace(query_all(session, MODEL), page_size=MAX_JOBS)
+        found = session.models.list_models(query).models
+        return [(model.name.rpartition("/")[2], visible(model.display_name)) for model in found]
+    return []
+
+
+def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:
+    """The names of a job's replicas, of a tuning job those of its trials; none where it cannot be asked."""
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        common, place = _flags(given)
+        session, name = open_named(common, place, job, ANY_JOB)
+        found = session.jobs.get(name)
+        spec = spec_of(found)
+        names = [replica.name for replica in replica_ids(spec)] if spec is not None else []
+        if isinstance(found, HyperparameterTuningJob):
+            return [f"trial-{trial.id}/{replica}" for trial in found.trials for replica in names]
+        return names
+    return []
+
+
+def _flags(given: Mapping[str, Any]) -> tuple[CommonFlags, PlaceFlags]:
+    common = CommonFlags(project=given.get("project"), quiet=True, user_output=False)
+    return common, PlaceFlags(backend=given.get("backend") or "", region=given.get("region") or "")
+
+
+def _is_meant(command: str, state: str) -> bool:
+    ended = has_ended(state)
+    return not ((command in _RUNNING_ONLY and ended) or (command in _ENDED_ONLY and not ended))
+
+
+def _text(job: Job) -> str:
+    words = (short(job.state), ago(job.create_time), job.display_name)
+    return visible(", ".join(filter(None, words)))
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """End the block with WaitTimeoutError when it takes longer."""
+
+    def give_up(_number: int, _frame: object) -> None:
+        raise WaitTimeoutError("")
+
+    previous = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
