@@ -207,6 +207,17 @@ def test_of_jobs_that_share_a_name_stop_means_the_running_one(vtrain: Any, jobs:
     assert "may mean several jobs" in vtrain("rm", "mnist").err
 
 
+def test_predict_and_compare_mean_the_newest_of_a_shared_name(
+    vtrain: Any, jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (request := jobs / "request.json").write_text('{"instances": [1]}')
+    note = f"The newest of 2 jobs called mnist is meant ({NEWEST}"
+    for words in (("predict", "mnist", f"--json-request={request}"), ("compare", "mnist", MIDDLE)):
+        assert note in vtrain(*words).err
+    assert "may mean several jobs" in vtrain("compare", "mnist", "mnist").err
+    assert "newest" not in vtrain("compare", MIDDLE, "@last").err, "the table names it"
+
+
 @pytest.mark.parametrize("words", [("show",), ("logs",), ("cp", "{}:"), ("custom-jobs", "describe")])
 def test_of_jobs_that_share_a_name_reading_commands_mean_the_newest(
     vtrain: Any, jobs: Path, words: tuple[str, ...]

@@ -70,7 +70,7 @@ def predict_job(job: JobNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     if spec.json_request is None:
         raise UsageError(f"{FLAG}=FILE must be given.")
     request = read_request(spec.json_request)
-    target = find_target(common, place, name=job.text)
+    target = find_target(common, place, name=job.text, newest=True)
     session = target.open()
     if not session.is_local:
         raise UnavailableError(

@@ -70,7 +70,9 @@ def _named(names: Sequence[str], place: PlaceFlags, common: CommonFlags) -> Iter
     """The jobs, each with the session in which it was found."""
     sessions: dict[str, Session] = {}
     for text in names:
-        target = find_target(common, place, name=text, kind=ANY_JOB)
+        # a name that is given twice means two jobs, and the table says which is the newest
+        newest = text != LAST and names.count(text) == 1
+        target = find_target(common, place, name=text, kind=ANY_JOB, newest=newest)
         backend = target.backend.name
         session = sessions[backend] if backend in sessions else target.open()
         sessions[backend] = session
