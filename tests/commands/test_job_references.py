@@ -10,6 +10,7 @@ from stored_jobs import add_job, local_name
 from vertex_service import VertexService
 
 from vtrain.core.references import short_ids
+from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS
 from vtrain.runtime.store import Store
 
 OLDEST, MIDDLE, NEWEST = "6167751115219977808", "6167000000000000001", "9000000000000000009"
@@ -236,6 +237,15 @@ def test_without_a_name_the_newest_job_is_meant(vtrain: Any, jobs: Path, command
     ended = vtrain(command)
     assert f"The newest job is mnist ({NEWEST}, SUCCEEDED, " in ended.err
     assert ended.err.count("newest") == 1
+
+
+def test_without_a_name_the_newest_tuning_job_is_meant(vtrain: Any, jobs: Path) -> None:
+    add_job(jobs, "5000", "study", collection=HYPERPARAMETER_TUNING_JOBS)
+    for command in ("trials", "best", "report"):
+        assert "The newest job is study (5000, SUCCEEDED, " in vtrain(command).err
+        assert vtrain("hp-tuning-jobs", command).code == 2
+    (request := jobs / "request.json").write_text('{"instances": [1]}')
+    assert "The newest job is mnist" in vtrain("predict", f"--json-request={request}").err
 
 
 @pytest.mark.parametrize("words", [("stop",), ("rm",), ("exec",), ("shell",), ("custom-jobs", "describe")])
