@@ -10,6 +10,7 @@ from stored_jobs import add_job, local_name
 from vertex_service import VertexService
 
 from vtrain.core.references import short_ids
+from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS
 from vtrain.runtime.store import Store
 
 OLDEST, MIDDLE, NEWEST = "6167751115219977808", "6167000000000000001", "9000000000000000009"
@@ -207,6 +208,17 @@ def test_of_jobs_that_share_a_name_stop_means_the_running_one(vtrain: Any, jobs:
     assert "may mean several jobs" in vtrain("rm", "mnist").err
 
 
+def test_predict_and_compare_mean_the_newest_of_a_shared_name(
+    vtrain: Any, jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (request := jobs / "request.json").write_text('{"instances": [1]}')
+    note = f"The newest of 2 jobs called mnist is meant ({NEWEST}"
+    for words in (("predict", "mnist", f"--json-request={request}"), ("compare", "mnist", MIDDLE)):
+        assert note in vtrain(*words).err
+    assert "may mean several jobs" in vtrain("compare", "mnist", "mnist").err
+    assert "newest" not in vtrain("compare", MIDDLE, "@last").err, "the table names it"
+
+
 @pytest.mark.parametrize("words", [("show",), ("logs",), ("cp", "{}:"), ("custom-jobs", "describe")])
 def test_of_jobs_that_share_a_name_reading_commands_mean_the_newest(
     vtrain: Any, jobs: Path, words: tuple[str, ...]
@@ -225,6 +237,15 @@ def test_without_a_name_the_newest_job_is_meant(vtrain: Any, jobs: Path, command
     ended = vtrain(command)
     assert f"The newest job is mnist ({NEWEST}, SUCCEEDED, " in ended.err
     assert ended.err.count("newest") == 1
+
+
+def test_without_a_name_the_newest_tuning_job_is_meant(vtrain: Any, jobs: Path) -> None:
+    add_job(jobs, "5000", "study", collection=HYPERPARAMETER_TUNING_JOBS)
+    for command in ("trials", "best", "report"):
+        assert "The newest job is study (5000, SUCCEEDED, " in vtrain(command).err
+        assert vtrain("hp-tuning-jobs", command).code == 2
+    (request := jobs / "request.json").write_text('{"instances": [1]}')
+    assert "The newest job is mnist" in vtrain("predict", f"--json-request={request}").err
 
 
 @pytest.mark.parametrize("words", [("stop",), ("rm",), ("exec",), ("shell",), ("custom-jobs", "describe")])

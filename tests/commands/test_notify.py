@@ -88,7 +88,9 @@ def test_an_address_gets_a_post(vtrain: Any, vtrain_home: Path, chat: Chat) -> N
     assert [text.startswith(f"vtrain wait {'1' * 19} --notify succeeded") for text in chat.texts] == [True]
 
 
-@pytest.mark.parametrize("target", ["/no/such/program", "false", "http://127.0.0.1:9/", "http://[", "'"])
+@pytest.mark.parametrize(
+    "target", ["/no/such/program", "false", "http://127.0.0.1:9/", "http://[", "http://a b/", "'"]
+)
 def test_one_that_is_not_reached_is_a_warning(
     vtrain: Any, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:

@@ -78,6 +78,12 @@ def test_a_command_about_one_job_says_what_is_made_of_jobs(
     assert vtrain("custom-jobs", "describe", "t3", "--format=value(name)").out == f"{job}\n"
 
 
+def test_no_tuning_job_stands_for_a_custom_job_of_long_ago(vtrain: Any, vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1000", "digits")
+    add_job(vtrain_home, "2000", "tune", collection=HYPERPARAMETER_TUNING_JOBS)
+    assert "ERROR: There are not so many jobs: @last-1." in vtrain("exec", "@last-1", "--", "ls").err
+
+
 def test_ps_lists_jobs_of_both_kinds_without_trials(vtrain: Any, vertex: VertexService) -> None:
     custom: list[dict[str, Any]] = [
         {"displayName": "b", "createTime": "2026-11-01T12:00:00Z"},

@@ -75,6 +75,7 @@ def test_a_metric_says_what_is_better(metric: str, found: dict[str, str]) -> Non
         ("act=a,b:log", "a:max", "words have no scale."),
         ("a b=1..2", "a:max", "--param=a b=1..2: 'a b' holds white space"),
         ("n=1..2", "a", "--metric: expected NAME:max or NAME:min, found 'a'."),
+        ("n=1..2", ":max", "--metric: expected NAME:max or NAME:min, found ':max'."),
         ("n=1..2", "a:best", "found 'a:best'."),
         ("n=1..2", "a b:max", "--metric=a b:max: 'a b' holds white space"),
         ("n=1..2", "", "Which parameters to try, and what counts, is not given."),
@@ -84,6 +85,13 @@ def test_an_error_names_the_flag(param: str, metric: str, words: str) -> None:
     with pytest.raises(UsageError) as refused:
         content(param, metric=metric)
     assert words in refused.value.message
+
+
+@pytest.mark.parametrize("metric", [":max", ":"])
+def test_a_metric_without_a_name_gets_a_hint_with_one(metric: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        content("n=1..2", metric=metric)
+    assert refused.value.hint == "Say which is better: --metric NAME:max or --metric NAME:min"
 
 
 def test_a_parameter_twice_and_a_double_in_a_grid_are_refused() -> None:

@@ -76,7 +76,10 @@ def test_a_syntax_error_is_at_its_cell(make_tree):
         ("[]", "it has no cells"),
         ('{"worksheets": []}', "it has no cells, as format 4 has them"),
         (notebook("x <- 1", kernelspec={"language": "R"}), "its language is R"),
-        ('{"cells": [1]}', "object has no attribute"),
+        ('{"cells": [1]}', "it is not as format 4 has it"),
+        ('{"cells": [{"cell_type": "code", "source": [1]}]}', "it is not as format 4 has it"),
+        ('{"cells": [], "metadata": [1]}', "it is not as format 4 has it"),
+        ("[" * 100_000, "it is nested too deeply"),
     ],
 )
 def test_what_is_no_notebook_is_refused(make_tree, text, why):

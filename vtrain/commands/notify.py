@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import suppress
+from http.client import HTTPException
 
 from vtrain.errors import InterruptedByUser, JobCancelledError, JobFailedError, OutputError, UsageError
 from vtrain.output.console import Console
@@ -50,7 +51,7 @@ def notify(line: str, exit_code: int, seconds: float) -> None:
                 timeout=PATIENCE,
                 check=True,
             )
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, HTTPException, subprocess.SubprocessError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         Console().warn(f"VTRAIN_NOTIFY: the notice could not be sent: {reason}.")
 

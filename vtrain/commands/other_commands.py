@@ -14,6 +14,7 @@ from vtrain.flags.options import (
     HelpFlags,
     InitFlags,
     JobNameFlag,
+    NewestFlag,
     PlaceFlags,
     PruneFlags,
     SchemaFlag,
@@ -44,11 +45,11 @@ COMMANDS = (
         "saved_model.pb or model.mar in its folder model) without an upload, in the versions that the job "
         "was trained with. To keep a model, see vtrain models upload.",
         examples=(
-            ("Ask the newest job's model", "vtrain predict @last --json-request=request.json"),
+            ("Ask the newest job's model", "vtrain predict --json-request=request.json"),
             ("Read the request from standard input", "vtrain predict iris --json-request=- --format=json"),
         ),
         required=("--json-request",),
-        flags=(JobNameFlag, PredictFlags, PlaceFlags, CommonFlags),
+        flags=(NewestFlag, PredictFlags, PlaceFlags, CommonFlags),
     ),
     CommandInfo(
         name="dashboard",

@@ -16,7 +16,7 @@ from vtrain.core.compose import Images
 from vtrain.core.config_file import origin_of, read_text
 from vtrain.errors import ConfigError, NotFoundError, UnavailableError, UsageError
 from vtrain.flags.model_options import ModelNameFlag, PredictFlags
-from vtrain.flags.options import CommonFlags, JobNameFlag, PlaceFlags
+from vtrain.flags.options import CommonFlags, NewestFlag, PlaceFlags
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.model import Model, ModelContainerSpec
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
@@ -65,7 +65,7 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     session.console.result(answer, _default_format(predictions))
 
 
-def predict_job(job: JobNameFlag, spec: PredictFlags, place: PlaceFlags, common: CommonFlags) -> None:
+def predict_job(job: NewestFlag, spec: PredictFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Serve the model that a job has written, in the versions that it ran with, and ask it once."""
     if spec.json_request is None:
         raise UsageError(f"{FLAG}=FILE must be given.")

@@ -23,7 +23,7 @@ from vtrain.flags.options import (
     StreamFlags,
     WatchFlag,
 )
-from vtrain.flags.tuning_options import TuneLine, TuningJobFlag
+from vtrain.flags.tuning_options import NewestTuningFlag, TuneLine
 from vtrain.messages.names import ANY_JOB
 
 _BY_NAME = {info.name: info for info in CUSTOM_JOBS}
@@ -173,7 +173,8 @@ COMMANDS = (
     msgspec.structs.replace(
         _TUNING["trials"],
         details=f"The same as hp-tuning-jobs trials. {_TUNING['trials'].details}",
-        examples=(("List the trials of the newest tuning job", "vtrain trials @last"),),
+        examples=(("List the trials of the newest tuning job", "vtrain trials"),),
+        flags=(NewestTuningFlag, *_TUNING["trials"].flags[1:]),
     ),
     CommandInfo(
         name="best",
@@ -181,15 +182,16 @@ COMMANDS = (
         details="Its metric, its arguments as a command line, and how to copy its model. With --format it is "
         "the trial, with args and modelDir.",
         examples=(
-            ("Print the best trial of the newest tuning job", "vtrain best @last"),
-            ("Print its arguments for a script", "vtrain best @last --format='value(args)'"),
+            ("Print the best trial of the newest tuning job", "vtrain best"),
+            ("Print its arguments for a script", "vtrain best --format='value(args)'"),
         ),
-        flags=(TuningJobFlag, PlaceFlags, CommonFlags),
+        flags=(NewestTuningFlag, PlaceFlags, CommonFlags),
     ),
     msgspec.structs.replace(
         _TUNING["report"],
         details=f"The same as hp-tuning-jobs report. {_TUNING['report'].details}",
-        examples=(("Write a page", "vtrain report @last --output=report.html"),),
+        examples=(("Write a page about the newest tuning job", "vtrain report --output=report.html"),),
+        flags=(NewestTuningFlag, *_TUNING["report"].flags[1:]),
     ),
     CommandInfo(
         name="rerun",

@@ -195,7 +195,7 @@ def find_reference(text: str, kind: ResourceKind, region: str) -> Reference:
         location = region.rpartition("/")[2]
         store = Store.open(home)
         found = store.named(kind.collections, word, location=location, limit=limit)[before:]
-        if not found and kind == CUSTOM_JOB:
+        if not found and kind == CUSTOM_JOB and not before:
             for parent in store.named(ANY_JOB.also, word, location=location, limit=1):
                 return Reference(text=text, jobs=(), parent=parent.name)
         near = () if found else store.named(kind.collections, "", location=location, limit=MOST_NAMESAKES)

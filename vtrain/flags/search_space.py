@@ -129,7 +129,7 @@ def _metric(text: str) -> dict[str, str]:
     """`accuracy:max` as a MetricSpec."""
     name, colon, goal = text.rpartition(":")
     if not colon or not name or goal not in _GOALS:
-        name = name or text
+        name = (name if colon else text) or "NAME"
         raise UsageError(
             f"--metric: expected NAME:max or NAME:min, found {text!r}.",
             hint=f"Say which is better: --metric {name}:max or --metric {name}:min",

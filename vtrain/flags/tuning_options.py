@@ -144,6 +144,17 @@ class TuningJobFlag(NameFlag, frozen=True):
     )
 
 
+class NewestTuningFlag(NameFlag, frozen=True):
+    """The name of a hyperparameter tuning job, for the short commands that may go without."""
+
+    hptuning_job: str = argument(
+        "[HPTUNING_JOB]",
+        "Id or full name. On this machine also the id's first digits, the display name, or @last (default).",
+        default="@last",
+        offer=tuning_jobs,
+    )
+
+
 def study_options(flags: StudyFlags) -> StudyOptions:
     """The options of a study; `continue_from` as it is typed. Raises UsageError for what does not parse."""
     if flags.sampler is not None and flags.sampler not in SAMPLERS:

@@ -21,8 +21,13 @@ def notebook_cells(file: Path, shown: str) -> list[notebook.Cell]:
         return notebook.code_cells(json.loads(file.read_bytes()))
     except OSError as error:
         raise PackagingError(f"Cannot read {shown}: {error.strerror}.") from None
-    except (ValueError, RecursionError, AttributeError, TypeError) as error:
-        raise ConfigError(f"{shown} is no notebook that vtrain can run: {error}.") from None
+    except ValueError as error:
+        why = str(error)
+    except RecursionError:
+        why = "it is nested too deeply"
+    except (AttributeError, TypeError):
+        why = "it is not as format 4 has it"
+    raise ConfigError(f"{shown} is no notebook that vtrain can run: {why}.")
 
 
 def source_of(file: Path, shown: str) -> bytes:
