@@ -215,8 +215,6 @@ def test_predict_and_compare_mean_the_newest_of_a_shared_name(
     note = f"The newest of 2 jobs called mnist is meant ({NEWEST}"
     for words in (("predict", "mnist", f"--json-request={request}"), ("compare", "mnist", MIDDLE)):
         assert note in vtrain(*words).err
-    assert "may mean several jobs" in vtrain("compare", "mnist", "mnist").err
-    assert "newest" not in vtrain("compare", MIDDLE, "@last").err, "the table names it"
 
 
 @pytest.mark.parametrize("words", [("show",), ("logs",), ("cp", "{}:"), ("custom-jobs", "describe")])
