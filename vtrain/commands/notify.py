@@ -34,7 +34,7 @@ def notify(line: str, exit_code: int, seconds: float) -> None:
     short = f"{line[:MOST_LETTERS]}…" if len(line) > MOST_LETTERS else line
     text = on_one_line(f"vtrain {short} {ended} after {duration_in_words(seconds)}.")
     if sys.stderr.isatty():
-        with suppress(OutputError):  # OSC 9: iTerm2, Windows Terminal, WezTerm, kitty and ghostty show a notice
+        with suppress(OutputError):  # of OSC 9 iTerm2, Windows Terminal and kitty make a notice
             write_all(sys.stderr.fileno(), f"\x1b]9;{text}\x07\x07".encode("utf-8", "replace"))
     target = os.environ.get("VTRAIN_NOTIFY", "")
     try:
