@@ -112,7 +112,8 @@ def runs_by_attempt(entries: list[LogEntry]) -> dict[Attempt, list[tuple[int, in
         assert not strange, f"{task} attempt {attempt}: these are no lines: {strange}"
         assert lines == sorted(lines), f"{task} attempt {attempt} {stream}: out of order"
         merged.setdefault((task, attempt), []).extend(lines)
-    return {attempt: sorted(lines) for attempt, lines in merged.items()}
+    # one that was killed in its first line has none
+    return {attempt: sorted(lines) for attempt, lines in merged.items() if lines}
 
 
 def read_books(folder: Path) -> dict[Attempt, int]:
