@@ -237,7 +237,10 @@ def test_without_a_name_the_newest_job_is_meant(vtrain: Any, jobs: Path, command
     assert ended.err.count("newest") == 1
 
 
-def test_without_a_name_the_newest_tuning_job_is_meant(vtrain: Any, jobs: Path) -> None:
+def test_without_a_name_the_newest_tuning_job_is_meant(
+    vtrain: Any, jobs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     add_job(jobs, "5000", "study", collection=HYPERPARAMETER_TUNING_JOBS)
     for command in ("trials", "best", "report"):
         assert "The newest job is study (5000, SUCCEEDED, " in vtrain(command).err
