@@ -39,6 +39,8 @@ on a page of their own."""
 COMMAND = "COMMAND"
 """The remainder of a command that runs another program."""
 REGION_HELP = "Region of Vertex AI. Local backends need none."
+NAMES = "Id or full name. On this machine also the id's first digits, the display name, or @last"
+"""The names that a job may be called by."""
 
 
 class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +129,7 @@ class JobNameFlag(NameFlag, frozen=True):
 
     custom_job: str = argument(
         "CUSTOM_JOB",
-        "Id or full name. On this machine also the id's first digits, the display name, or @last.",
+        f"{NAMES}.",
         offer=custom_jobs,
     )
 
@@ -137,7 +139,7 @@ class JobFlag(NameFlag, frozen=True):
 
     job: str = argument(
         "JOB",
-        "Id or full name. On this machine also the id's first digits, the display name, or @last.",
+        f"{NAMES}.",
         offer=any_jobs,
     )
 
@@ -147,7 +149,7 @@ class NewestFlag(NameFlag, frozen=True):
 
     job: str = argument(
         "[JOB]",
-        "Id or full name. On this machine also the id's first digits, the display name, or @last (default).",
+        f"{NAMES} (default).",
         default="@last",
         offer=any_jobs,
     )
@@ -315,7 +317,7 @@ class ListFlags(FlagGroup, frozen=True):
 
 
 class JobListFlags(FlagGroup, frozen=True):
-    """What the short list of jobs shows, and how often."""
+    """The selection of the short list of jobs."""
 
     heading: ClassVar[str] = "Selection"
 

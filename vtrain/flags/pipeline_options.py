@@ -10,7 +10,7 @@ from vtrain.flags.completion import files, training_pipelines
 from vtrain.flags.grammar import join_lists, labels, split_list, variables, whole_number
 from vtrain.flags.job_options import CreationFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import CommonFlags, NameFlag, PlaceFlags
+from vtrain.flags.options import NAMES, CommonFlags, NameFlag, PlaceFlags
 from vtrain.flags.row import IGNORED, Empty, FlagGroup, FlagSet, argument, flag, items, text
 from vtrain.flags.tuning_options import StudyFlags
 
@@ -134,6 +134,6 @@ class PipelineFlag(NameFlag, frozen=True):
 
     training_pipeline: str = argument(
         "TRAINING_PIPELINE",
-        "Id or full name. On this machine also the id's first digits, the display name, or @last.",
+        f"{NAMES}.",
         offer=training_pipelines,
     )

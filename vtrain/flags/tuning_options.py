@@ -8,7 +8,16 @@ from vtrain.flags.completion import files, goals, one_of, tuning_jobs
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.job_options import CreationFlags, EntryFlags, MachineFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, WAITING, CommonFlags, NameFlag, PlaceFlags
+from vtrain.flags.options import (
+    GOOGLE_CLOUD,
+    LOCAL,
+    NAMES,
+    OUTPUT,
+    WAITING,
+    CommonFlags,
+    NameFlag,
+    PlaceFlags,
+)
 from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, items, switch
 
 SAMPLERS = ("auto", "tpe", "gp")
@@ -139,7 +148,7 @@ class TuningJobFlag(NameFlag, frozen=True):
 
     hptuning_job: str = argument(
         "HPTUNING_JOB",
-        "Id or full name. On this machine also the id's first digits, the display name, or @last.",
+        f"{NAMES}.",
         offer=tuning_jobs,
     )
 
@@ -149,7 +158,7 @@ class NewestTuningFlag(NameFlag, frozen=True):
 
     hptuning_job: str = argument(
         "[HPTUNING_JOB]",
-        "Id or full name. On this machine also the id's first digits, the display name, or @last (default).",
+        f"{NAMES} (default).",
         default="@last",
         offer=tuning_jobs,
     )

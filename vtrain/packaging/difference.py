@@ -1,4 +1,4 @@
-"""What differs between the trainer's files in two packages, as a unified diff."""
+"""The differences between the trainer's files in two packages, as unified diffs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _LOGIN = re.compile(r"(?<=://)[^/\s]+@")
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """What to install beside the trainer, those first that others need: projects by name, and archives.
+    """Projects by name, and archives, to install beside the trainer: those first that others need.
 
     `ignored` are sentences about settings that a package cannot carry.
     """

@@ -1,4 +1,4 @@
-"""What a trial reports: with hypertune or, where it does not, in files of its output, or in lines on stdout.
+"""The metrics of a trial: of hypertune or, where it has none, of files in its output, or of lines on stdout.
 
 Those files and lines are found anew by each supervisor; only hypertune's file forgets what it held.
 """
