@@ -127,9 +127,12 @@ def pages(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """The sdist and the wheel: built, checked, compared, and the wheel used in a fresh environment."""
+    """The sdist and the wheel: built, checked, compared, and used in fresh environments of each Python."""
     _install(session, ".[test]", "build>=1.2", "twine>=6.1")
-    session.run("pytest", "-m", "build", *(session.posargs or ["tests/test_distributions.py"]))
+    found = filter(None, map(_find_python, ("3.10", "3.11", "3.12", "3.13", "3.14")))
+    env = {"PATH": os.pathsep.join([*(str(Path(python).parent) for python in found), os.environ["PATH"]])}
+    tests = session.posargs or ["tests/test_distributions.py"]
+    session.run("pytest", "-n", "2", "-m", "build", *tests, env=env)
 
 
 @nox.session
@@ -178,6 +181,28 @@ def mutants(session: nox.Session) -> None:
     shutil.rmtree("mutants", ignore_errors=True)
     session.run("mutmut", "run", "--max-children", "2", *session.posargs)
     session.run("sh", "-c", "mutmut results --all true | .ci/mutation-table", external=True)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Which lines the tests run, in percent by package, programs that they start included; slow, by hand."""
+    _install(session, ".[test,vertex,emulator,tuning]", "coverage>=7.10")
+    data = {"COVERAGE_FILE": str(Path(session.create_tmp()).resolve() / "data")}
+    tests = session.posargs or ["-n", "2", "--dist=worksteal", "-m", USUAL]
+    session.run("coverage", "erase", env=data)
+    session.run("coverage", "run", "-m", "pytest", *tests, env=data, success_codes=[0, 1])
+    session.run("coverage", "combine", "-q", env=data)
+    session.run("sh", "-c", "coverage json -q -o - | .ci/coverage-table", external=True, env=data)
+
+
+@nox.session
+def news(session: nox.Session) -> None:
+    """The changelog has a fragment of this change; `-- build --version=X.Y.Z` writes a release's section."""
+    session.install("towncrier>=24.8")
+    action, *options = session.posargs or ["check"]
+    if action.startswith("-"):
+        action, options = "check", session.posargs
+    session.run("towncrier", action, *options)
 
 
 @nox.session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,14 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+import vtrain
+
 pytestmark = [pytest.mark.build, pytest.mark.network]
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("vtrain", "docs", "tests", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
+SOURCES = (".ci", "vtrain", "docs", "tests", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml")
+REPOSITORY = "https://example.com/somebody/vtrain"
+TAG = f"v{vtrain.__version__}"
 
 
 def run(*argv: str | Path, cwd: Path) -> str:
@@ -90,11 +95,25 @@ def test_the_sdist_has_no_part_of_the_tests(distributions: Path) -> None:
     assert "tests" not in tops
 
 
-def test_the_wheel_runs_a_job_in_a_fresh_environment(wheel: Path, tmp_path: Path, own_home: Path) -> None:
+@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"])
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_each_file_runs_a_job_in_a_fresh_environment(
+    distributions: Path, kind: str, version: str, tmp_path: Path, own_home: Path
+) -> None:
     """The README's main job, but with a trainer that needs no package."""
     environment = tmp_path / "environment"
-    run(sys.executable, "-m", "venv", environment, cwd=tmp_path)
-    run(environment / "bin" / "pip", "install", "-q", wheel, cwd=tmp_path)
+    uv = Path(sys.executable).with_name("uv")
+    made = subprocess.run(
+        [uv, "venv", "-q", "--no-python-downloads", "--python", version, environment],
+        env=os.environ | {"UV_PYTHON_PREFERENCE": "system"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip(f"this machine has no Python {version}")
+    (path,) = distributions.glob(kind)
+    run(uv, "pip", "install", "-q", "--python", environment / "bin" / "python", path, cwd=tmp_path)
     trainer = tmp_path / "trainer"
     trainer.mkdir()
     (trainer / "train.py").write_text(
@@ -106,3 +125,41 @@ def test_the_wheel_runs_a_job_in_a_fresh_environment(wheel: Path, tmp_path: Path
     assert answer == 42
     assert Path(model_folder).is_relative_to(own_home)
     assert Path(os.environ["HOME"]) == own_home
+
+
+def prepared(tree: Path, to: Path, tag: str) -> subprocess.CompletedProcess[str]:
+    """A copy of the sources, as the workflow of releases prepares it."""
+    shutil.copytree(tree, to, dirs_exist_ok=True)
+    argv = [sys.executable, to / ".ci" / "prepare-release", tag, REPOSITORY]
+    return subprocess.run(argv, capture_output=True, text=True, check=False)
+
+
+def test_a_release_has_addresses_and_links_that_hold_on_an_index(tree: Path, tmp_path: Path) -> None:
+    ended = prepared(tree, tmp_path / "release", TAG)
+    assert ended.returncode == 0, ended.stderr
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, tmp_path / "release", cwd=tmp_path)
+    (path,) = tmp_path.glob("*.whl")
+    run(sys.executable, "-m", "twine", "check", "--strict", path, cwd=tmp_path)
+    (metadata,) = (text.decode() for name, text in contents(path).items() if name.endswith("/METADATA"))
+    assert f"Project-URL: Issues, {REPOSITORY}/issues" in metadata
+    targets = re.findall(r"\]\(([^)]+)\)", metadata)
+    assert all(re.match("https?://|#", target) for target in targets), targets
+    of_files = [target for target in targets if target.startswith(f"{REPOSITORY}/")]
+    paths = [target.split("/", 7)[7] for target in of_files]
+    assert len(paths) > 5 and all((tree / path).exists() for path in paths if path.startswith("docs/"))
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", metadata)
+    assert pictures and all("/raw/v" in picture for picture in pictures)
+
+
+def test_a_release_is_refused_for_another_tag_and_for_a_fragment_that_is_left(
+    tree: Path, tmp_path: Path
+) -> None:
+    ended = prepared(tree, tmp_path / "other", "v99.0.0")
+    assert ended.returncode == 1
+    assert "vtrain/__init__.py does not say version 99.0.0." in ended.stderr
+    assert "docs/changelog.md has no section with a date for 99.0.0" in ended.stderr
+    (tmp_path / "left" / ".changes").mkdir(parents=True)
+    (tmp_path / "left" / ".changes" / "queue.fixed.md").write_text("The queue is fair.\n")
+    ended = prepared(tree, tmp_path / "left", TAG)
+    assert ended.returncode == 1
+    assert "queue.fixed.md" in ended.stderr

@@ -179,7 +179,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_the_changelog_has_this_version() -> None:
     import vtrain
 
-    assert f"\n## {vtrain.__version__}\n" in (DOCS / "changelog.md").read_text(encoding="utf-8")
+    text = (DOCS / "changelog.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## {re.escape(vtrain.__version__)} \(\d{{4}}-\d\d-\d\d\)$", text, flags=re.MULTILINE)
 
 
 def fields_of(message: Any) -> set[str]:
