@@ -30,6 +30,8 @@ OWN_SESSION = (
     "pages",
     "build",
     "api",
+    "end_to_end",
+    "docker",
     "engine",
     "chaos",
     "torch",
@@ -41,6 +43,26 @@ OWN_SESSION = (
 )
 """The markers of the tests that have a session of their own."""
 USUAL = " and ".join(f"not {marker}" for marker in OWN_SESSION)
+ELSEWHERE = " and ".join(
+    f"not {marker}" for marker in OWN_SESSION if marker not in ("end_to_end", "docker", "engine")
+)
+QUICK = [
+    f"tests/{folder}"
+    for folder in (
+        "ai_platform",
+        "containers",
+        "core",
+        "differential",
+        "flags",
+        "messages",
+        "output",
+        "packaging",
+        "properties",
+        "runtime",
+        "staging",
+    )
+]
+"""The folders of the tests of which most start no program; those that do are marked child."""
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 """On Linux PyPI has builds for GPUs, of gigabytes, and never a version +cpu: so none of them is fetched."""
 
@@ -63,6 +85,14 @@ def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
     _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "--dist=worksteal", "-m", USUAL, *session.posargs)
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """The half of the tests that starts no program, in two minutes; a test that starts one fails here."""
+    _install(session, ".[test,vertex,emulator,tuning]")
+    chosen = ("--no-children", "-m", f"not child and {USUAL}")
+    session.run("pytest", "-n", "2", "--dist=worksteal", *chosen, *(session.posargs or QUICK))
 
 
 @nox.session(name="tests-3.10", python=_find_python("3.10"))
@@ -143,10 +173,18 @@ def api(session: nox.Session) -> None:
 
 
 @nox.session
+def end_to_end(session: nox.Session) -> None:
+    """Jobs, builds and terminals from the command to the end of their processes, without Docker."""
+    _install(session, ".[test,vertex,emulator,tuning]")
+    chosen = f"end_to_end and not docker and not engine and {ELSEWHERE}"
+    session.run("pytest", "-n", "2", "--dist=worksteal", "-m", chosen, *session.posargs)
+
+
+@nox.session
 def engine(session: nox.Session) -> None:
-    """What takes long on docker; and, as root, engines that are stopped and killed while jobs run."""
-    _install(session, ".[test]")
-    session.run("pytest", "-n", "2", "-m", "engine", *session.posargs)
+    """All that needs a Docker engine; and, as root, engines that are stopped and killed while jobs run."""
+    _install(session, ".[test,vertex,emulator,tuning]")
+    session.run("pytest", "-n", "2", "-m", f"(docker or engine) and {ELSEWHERE}", *session.posargs)
 
 
 @nox.session

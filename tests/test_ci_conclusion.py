@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parents[1]
 NOX = str(Path(sys.executable).with_name("nox"))
 NOXFILE = """

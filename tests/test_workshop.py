@@ -98,10 +98,19 @@ def test_ci_runs_every_session_that_needs_nothing_of_ones_own(noxfile: ast.Modul
 
 def test_each_marker_is_run_by_the_usual_session_or_by_its_own(noxfile: ast.Module) -> None:
     markers = [line.partition(":") for line in configured()["tool"]["pytest"]["ini_options"]["markers"]]
-    alone = {name for name, _, text in markers if f"(nox -s {name})" in text}
-    assert set(constant(noxfile, "OWN_SESSION")) == alone
-    for name in alone:
-        assert {"-m", name} <= sessions(noxfile)[name]
+    alone = {name: found[1] for name, _, text in markers if (found := re.search(r"\(nox -s (\w+)\)", text))}
+    assert set(constant(noxfile, "OWN_SESSION")) == alone.keys()
+    for name, session in alone.items():
+        texts = sessions(noxfile)[session]
+        assert "-m" in texts
+        assert any(re.match(rf"\(?(?:\w+ or )?{name}\b", str(text)) for text in texts)
+
+
+def test_the_quick_session_names_folders_that_are_there(noxfile: ast.Module) -> None:
+    (folders,) = (node for node in noxfile.body if ast.unparse(node).startswith("QUICK = "))
+    names = [part.value for part in ast.walk(folders) if isinstance(part, ast.Constant)][1:]
+    assert len(names) > 5
+    assert all((ROOT / "tests" / str(name)).is_dir() for name in names)
 
 
 def test_contributing_lists_the_sessions_that_nox_lists() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import argparse, os
 parser = argparse.ArgumentParser()

@@ -137,6 +137,7 @@ def has_config(pool: dict[str, Any], config: dict[str, Any]) -> bool:
     return "imageUri" not in config or pool["containerSpec"]["imageUri"] == config["imageUri"]
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     "run", [run for run in recorded("mltrain") if "PROBE_SLEEP" not in run.env], ids=lambda run: run.id
 )
@@ -149,6 +150,7 @@ def test_a_package_is_trained_here_with_the_exit_code_of_gcloud(played: Any, run
     assert ("stdout of single\n" in ended.out) == (run.exit_code == 0)
 
 
+@pytest.mark.child
 def test_a_cluster_has_the_roles_that_are_asked_for(played: Any) -> None:
     (run,) = (run for run in recorded("mltrain") if run.id == "mltrain.distributed-no-ps")
     files = {"trainer/__init__.py": "", "trainer/task.py": CLUSTER}

@@ -32,6 +32,8 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import JobFolder, read_struct
 from vtrain.runtime.locks import lock_holder
 
+pytestmark = pytest.mark.end_to_end
+
 # What a client library does with STORAGE_EMULATOR_HOST: the user information becomes Basic authentication.
 CLIENT = """
 import base64, os, sys, time, urllib.error, urllib.request

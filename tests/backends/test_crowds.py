@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from local_jobs import PRIMARY, ended, folder_of, lines, submit
 from test_process import snippet_job
 
@@ -16,6 +17,8 @@ from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.runtime.store import Store
+
+pytestmark = pytest.mark.end_to_end
 
 ROOT = str(Path(vtrain.__file__).parent.parent)
 PREFACE = """

@@ -30,6 +30,8 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 
+pytestmark = pytest.mark.end_to_end
+
 MEMORY_CONTROLLER = Path("/sys/fs/cgroup/memory")
 LIMIT_BYTES = 64 * 1024 * 1024
 EVERYWHERE = [pytest.param("process"), pytest.param("docker", marks=pytest.mark.docker)]

@@ -24,6 +24,8 @@ from vtrain.messages.custom_job import CustomJob, EnvVar
 from vtrain.messages.states import CANCELLING
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 WAITING = Script().write("up\n").hang()
 Run = Callable[..., Any]
 

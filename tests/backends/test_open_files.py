@@ -16,6 +16,8 @@ from local_jobs import ended, folder_of, kill_supervisor, lines, until
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
 
+pytestmark = pytest.mark.end_to_end
+
 FEW = 64
 REPLICAS = 45
 TRAINER = """

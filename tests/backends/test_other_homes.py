@@ -38,6 +38,8 @@ from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.locks import lock_holder
 from vtrain.runtime.store import Store
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import os, time
 with open({journal!r}, "a") as file:

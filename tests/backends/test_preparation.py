@@ -20,6 +20,8 @@ from vtrain.runtime.launching import PREPARATION
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.uv_program import find_uv
 
+pytestmark = pytest.mark.end_to_end
+
 CODE = "import left; print(left.VERSION)"
 KILLED = "The preparation of the environment was killed. It begins again."
 FOUND = "def find_uv_bin():\n    {line}\n"

@@ -47,6 +47,8 @@ from vtrain.runtime.folder import write_struct
 from vtrain.runtime.inheritance import inherited_environment
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = str(Path(vtrain.__file__).parent.parent)
 
 

@@ -41,6 +41,8 @@ from vtrain.runtime.process.cgroup import find_groups
 from vtrain.runtime.process.process_tree import identify, is_alive, signal_all
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 REMOVING = """
 import os, pathlib, shutil, sys, time
 what, code = sys.argv[1], int(sys.argv[2])

@@ -21,6 +21,8 @@ from vtrain.runtime.folder import read_struct
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.process import bucket_mount
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(vtrain.__file__).parent.parent
 
 TRAINER = """

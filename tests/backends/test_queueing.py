@@ -37,6 +37,8 @@ from vtrain.runtime.launching import Runtime
 from vtrain.runtime.store import Store
 from vtrain.testing.script import Script
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(vtrain.__file__).parent.parent
 SMALL = MachineSpec(machine_type="n1-standard-4")
 """15 GB."""

@@ -36,6 +36,8 @@ from vtrain.privacy import home_label
 from vtrain.runtime.job_order import SimulatedPreemption
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 WORKER = "workerpool1-0"
 OUTPUT = GcsDestination(output_uri_prefix="gs://restarts/out")
 HOLDING = Script().write("here\n").hang()

@@ -14,6 +14,8 @@ from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.locks import lock_holder
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import os, sys, time
 from pathlib import Path

@@ -24,6 +24,8 @@ from vtrain.runtime.supervisor_process import (
 )
 from vtrain.testing.script import Script
 
+pytestmark = pytest.mark.end_to_end
+
 
 def waiting() -> Standby:
     assert supervisor_process._waiting is not None

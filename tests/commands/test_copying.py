@@ -23,6 +23,8 @@ from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture
 def job(vtrain_home: Path) -> Iterator[str]:

@@ -20,6 +20,8 @@ from vtrain.extras import command_in_a_clone, install_command
 pytest.importorskip("uvicorn")
 pytest.importorskip("google_crc32c")
 
+pytestmark = pytest.mark.end_to_end
+
 COMMAND = (sys.executable, "-m", "vtrain", "emulator", "storage")
 
 

@@ -18,6 +18,8 @@ from vtrain.runtime.environments.interpreters import (
 )
 from vtrain.runtime.environments.trainer_python import choose_python
 
+pytestmark = pytest.mark.end_to_end
+
 RUN = ("custom-jobs", "local-run", "--backend=process", "--python-module=trainer.task")
 CODE = "import sys\nimport only_here\nfrom trainer import model\nprint(sys.executable, only_here.WHO)\n"
 HERE = base_interpreter()

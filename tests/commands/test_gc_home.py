@@ -20,6 +20,8 @@ from supervisors import supervisor_of
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.locks import lock_holder
 
+pytestmark = pytest.mark.end_to_end
+
 DAY = 86400.0
 CREATE = "custom-jobs create --backend=process --environment=new --display-name=old".split()
 AWAY = "Images and containers are left as they are: The Docker engine at "

@@ -23,6 +23,8 @@ from vtrain.runtime import database
 from vtrain.runtime.adoption import RESPAWN_SECONDS
 from vtrain.runtime.folder import JobFolder
 
+pytestmark = pytest.mark.end_to_end
+
 VTRAIN = [sys.executable, "-m", "vtrain", "custom-jobs"]
 CREATE = ["create", "--backend=process", "--display-name=a", "--format=value(name)"]
 HOLD = """

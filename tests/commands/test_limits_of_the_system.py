@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from privileges import run_bound
 
+pytestmark = pytest.mark.end_to_end
+
 PLACES = ["process", pytest.param("docker", marks=pytest.mark.docker)]
 SENTENCE = (
     "The replica workerpool0-0 could not be started: "

@@ -16,6 +16,8 @@ from docker_engines import remaining
 from vtrain.containers.engine import Engine
 from vtrain.retry import wait_until
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import os, sys, time
 from pathlib import Path

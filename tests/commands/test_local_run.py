@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from environment_packages import wheel
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import json, signal, sys, time
 what = sys.argv[1]

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.end_to_end
+
 STUDY = """
 maxTrialCount: 3
 parallelTrialCount: 2

@@ -14,6 +14,8 @@ from vtrain.output.log_sinks import ChosenLines, TextSink
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import sys, time
 name, wait, code = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])

@@ -11,6 +11,8 @@ import pytest
 
 import vtrain as library
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -21,6 +21,8 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Store
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import glob, json, os, sys, time
 from pathlib import Path

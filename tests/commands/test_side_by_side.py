@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from stored_jobs import add_job
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import json, os, pathlib
 folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])

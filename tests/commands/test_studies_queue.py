@@ -15,6 +15,8 @@ from test_studies_run import STUDY, TRAINER
 from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS
 from vtrain.runtime.store import Store
 
+pytestmark = pytest.mark.end_to_end
+
 TRIALS = 5
 TEAM = ("persistent-resources", "create", "--persistent-resource-id=team", "--backend=local")
 

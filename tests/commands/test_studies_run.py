@@ -19,6 +19,8 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.store import Store
 from vtrain.runtime.tuning.trial_record import readable_records
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = '''
 import argparse, json, os, signal, sys, time
 

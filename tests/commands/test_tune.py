@@ -20,6 +20,8 @@ from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.tuning.trial_record import readable_records
 
+pytestmark = pytest.mark.end_to_end
+
 TRAINER = """
 import argparse, json, os, pathlib
 parser = argparse.ArgumentParser()

@@ -19,7 +19,10 @@ from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.locks import lock_holder
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="slots are warm on Linux only")
+pytestmark = [
+    pytest.mark.end_to_end,
+    pytest.mark.skipif(sys.platform != "linux", reason="slots are warm on Linux only"),
+]
 
 FRAMEWORK = """
 import os

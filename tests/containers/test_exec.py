@@ -12,6 +12,10 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 
+import pytest
+
+pytestmark = pytest.mark.child
+
 SESSION = """
 import sys
 from vtrain.containers.address import EngineAddress

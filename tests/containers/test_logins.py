@@ -28,12 +28,14 @@ def helper(folder: Path, answer: str) -> None:
     (folder / "config.json").write_text('{"credsStore": "test"}')
 
 
+@pytest.mark.child
 def test_a_helper_logs_in(configured: Path, lines: list[str]) -> None:
     helper(configured, '{"ServerURL": "x", "Username": "ada", "Secret": "hunter2"}')
     assert registry_login("python:3.12", lines.append)["Username"] == "ada"
     assert lines == []
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("answer", ["Please sign in.", "[]", "{}"])
 def test_a_helper_that_prints_something_else(configured: Path, lines: list[str], answer: str) -> None:
     helper(configured, answer)

@@ -104,6 +104,7 @@ def test_a_field_of_nobody_s_stays_unknown(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("text", ["trainingInput: {scaleTier: BASIC}", "training_input: {}\njobId: a"])
 @pytest.mark.parametrize("group", ["custom-jobs", "hp-tuning-jobs"])
 def test_a_job_of_ai_platform_is_refused_with_what_replaces_it(

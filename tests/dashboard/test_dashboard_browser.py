@@ -15,6 +15,8 @@ from tuning_jobs import tuning_document
 
 from vtrain.retry import wait_until
 
+pytestmark = pytest.mark.end_to_end
+
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 ENDLESS = """
 import itertools, pathlib, time

@@ -15,6 +15,8 @@ from stored_jobs import add_job
 from vtrain.emulator.dashboard.log_view import packed
 from vtrain.retry import wait_until
 
+pytestmark = pytest.mark.end_to_end
+
 MANY = "for number in range({count}):\n    print('line', number)\n"
 
 

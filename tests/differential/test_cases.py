@@ -17,6 +17,7 @@ UNKNOWN = [
 ]
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case.id)
 def test_a_line_does_what_it_does_with_gcloud(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,8 @@ import vtrain
 
 pytest.importorskip("google.cloud.aiplatform_v1.services", reason="needs the extra vertex")
 
+pytestmark = pytest.mark.child
+
 WATCH_SECONDS = 120.0
 TERMINATED = "localrun.terminate-run"
 PLAYED = [case for case in cases_of(packaging=True) if not case.is_interactive]

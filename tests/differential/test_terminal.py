@@ -11,6 +11,8 @@ from differential.runner import Case, cases_of
 from differential.terminal_player import play_on_terminal
 from stand_in_engine import stand_in_engine
 
+pytestmark = pytest.mark.child
+
 PLAYED = [case for case in cases_of(packaging=False) if case.tty is not None]
 
 

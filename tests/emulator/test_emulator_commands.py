@@ -26,6 +26,8 @@ from vtrain.https_proxy import BUNDLE_VARIABLES
 from vtrain.retry import wait_until
 from vtrain.runtime.locks import lock_holder
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(vtrain.__file__).parent.parent
 UPGRADE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 Ended = subprocess.CompletedProcess[str]

@@ -18,6 +18,8 @@ from vtrain.messages.custom_job import CustomJob, EnvVar
 from vtrain.testing.contract import BackendContract
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin_backend"
 

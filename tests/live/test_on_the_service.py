@@ -37,6 +37,8 @@ from vtrain.testing import player
 from vtrain.testing.contract import ReplicaContract
 from vtrain.testing.script import Script
 
+pytestmark = pytest.mark.end_to_end
+
 IMAGE = "python:3.11-slim"
 MACHINE = MachineSpec(machine_type="e2-standard-4")
 TIMEOUT = "3600s"

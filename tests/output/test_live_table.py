@@ -25,6 +25,7 @@ def test_a_terminal_of_any_size(
     assert 0 < capfd.readouterr().out.count("\n") <= 2 * max(height - 1, 1)
 
 
+@pytest.mark.child
 def test_it_is_utf8_whatever_the_locale() -> None:
     program = f"from vtrain.output.live_table import LiveTable; LiveTable().show(['JOB', 'NAME'], {ROWS}, '')"
     done = subprocess.run(

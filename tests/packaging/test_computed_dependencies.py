@@ -12,6 +12,8 @@ from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import home_folder
 
+pytestmark = pytest.mark.child
+
 BACK_END = """\
 import os, pathlib
 

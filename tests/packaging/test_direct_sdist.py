@@ -123,6 +123,7 @@ def test_no_name_reads_as_a_version(make_tree):
             Version(plan.content_hash[:16])
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("isolation", [[], ["--no-build-isolation"]])
 def test_pip_installs_it_without_network_and_it_runs(make_tree, tmp_path, isolation):
     folder = make_tree(TREE)
@@ -135,6 +136,7 @@ def test_pip_installs_it_without_network_and_it_runs(make_tree, tmp_path, isolat
     assert os.access(site / "trainer/run.sh", os.X_OK)
 
 
+@pytest.mark.child
 def test_uv_installs_it_too(make_tree, tmp_path):
     sdist = build_sdist(plan_sdist(source(make_tree(TREE))), tmp_path / "packages").sdist
     site = tmp_path / "site"
@@ -144,6 +146,7 @@ def test_uv_installs_it_too(make_tree, tmp_path):
     assert run_module(site) == "fitted []\n"
 
 
+@pytest.mark.child
 def test_requirements_are_in_the_metadata_and_pip_asks_for_them(make_tree, tmp_path):
     folder = make_tree({**TREE, "requirements.txt": "scikit-learn>=1.3 ; python_version >= '3.8'\n"})
     plan = plan_sdist(source(folder, requirements=("not-there-at-all==1",)))
@@ -170,6 +173,7 @@ def test_requirements_are_in_the_metadata_and_pip_asks_for_them(make_tree, tmp_p
     assert "scikit-learn" in told or "not-there-at-all" in told  # which is asked for first, pip decides
 
 
+@pytest.mark.child
 def test_unpacking_gives_what_pip_gives(make_tree, tmp_path):
     sdist = build_sdist(plan_sdist(source(make_tree(TREE))), tmp_path / "packages").sdist
     assert is_direct(sdist)

@@ -52,6 +52,7 @@ PATHS = (
 )
 
 
+@pytest.mark.child
 @needs_git
 @given(top=patterns, nested=patterns)
 @settings(max_examples=20, deadline=None)
@@ -176,6 +177,7 @@ def test_the_home_inside_the_folder_never_goes_in(make_tree, monkeypatch):
     assert belonging_files(folder).files == ("runs/kept.txt", "t.py")
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("place", ["", "trainer/"])
 def test_an_ignore_file_that_cannot_be_read_is_named(make_tree, place):
     folder = make_tree({"trainer/task.py": "", f"{place}.gitignore": "x\n"})
@@ -186,6 +188,7 @@ def test_an_ignore_file_that_cannot_be_read_is_named(make_tree, place):
     assert result.returncode == 1
 
 
+@pytest.mark.child
 @needs_git
 def test_a_line_ends_where_it_ends_for_git(make_tree):
     """`Icon\\r` is what macOS calls a folder's picture, and what templates for ignore files name."""

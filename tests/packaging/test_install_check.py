@@ -11,6 +11,8 @@ from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.staging import LocalBuckets
 
+pytestmark = pytest.mark.end_to_end
+
 SETUP = "from setuptools import setup\nsetup(name='t', version='1', packages=['trainer']{more})\n"
 READS = f"lines = open('deps.list').read().split()\n{SETUP.format(more=', install_requires=lines')}"
 TRAINER = {"trainer/__init__.py": "", "trainer/task.py": ""}

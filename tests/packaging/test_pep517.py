@@ -14,6 +14,8 @@ from vtrain.packaging.project import tool_versions
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 
+pytestmark = pytest.mark.end_to_end
+
 PYPROJECT = """
 [build-system]
 requires = ["setuptools"]

@@ -350,6 +350,7 @@ def test_a_missing_import_is_said_once_also_where_a_requirement_has_its_name(mak
     assert "add pyyaml" in warning
 
 
+@pytest.mark.child
 def test_a_name_that_a_build_leaves_out_gets_the_flag_that_runs_it(make_tree, tmp_path):
     setup = "from setuptools import setup\nsetup(name='x', packages=['other'])\n"
     folder = make_tree(

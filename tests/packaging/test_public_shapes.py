@@ -17,6 +17,8 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.environments.environment import make_wheel
 from vtrain.runtime.environments.wheels import is_plain, lay
 
+pytestmark = pytest.mark.end_to_end
+
 
 def output(folder: Path, tmp_path: Path, *args: str, **given: Any) -> list[str]:
     """The lines of a trainer that was packed and unpacked elsewhere. False alarms about imports refuse it."""

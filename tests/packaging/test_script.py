@@ -14,6 +14,8 @@ from vtrain.packaging.archive import unpack_direct
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 
+pytestmark = pytest.mark.child
+
 
 def run(folder: Path, tmp_path: Path, script: str, *argv: str, cwd: Path | None = None):
     plan = plan_sdist(TrainerSource(folder=folder, script=script))

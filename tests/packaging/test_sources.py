@@ -50,6 +50,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     "said",
@@ -82,6 +83,7 @@ def test_projects_that_others_need_are_installed_first(make_tree):
     assert [local.name for local in module(make_tree(tree)).local] == ["base-kit", "kit"]
 
 
+@pytest.mark.child
 def test_members_of_a_workspace_are_built(make_tree, tmp_path):
     root = '[tool.uv.workspace]\nmembers = ["packages/*"]\nexclude = ["packages/old"]\n'
     root += "[tool.uv.sources]\nsix = { workspace = true }\n"
@@ -237,6 +239,7 @@ def test_a_lock_file_says_no_more_than_exact_requirements(make_tree):
     assert module(top).warnings == ()
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("required", ["six>=2", "six==0.2.*"])
 def test_a_version_that_is_not_the_required_one_is_refused(make_tree, tmp_path, required):
     top = make_tree({**app(required, sources='six = { path = "../six" }'), **library("six", "six")})

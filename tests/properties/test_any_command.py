@@ -125,6 +125,7 @@ def written(flag: Any) -> st.SearchStrategy[str]:
     return st.just(name) if flag.is_flag else VALUES.map(lambda value: f"{name}={value}")
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("line", sorted(all_commands()))
 @settings(
     max_examples=settings.default.max_examples // 2,

@@ -34,6 +34,7 @@ def work_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.child
 @needs_git
 @given(patterns=st.lists(PATTERNS, min_size=1, max_size=4))
 @example(patterns=["a**", "!d/**"])

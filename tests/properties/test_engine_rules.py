@@ -31,6 +31,8 @@ from vtrain.runtime.locks import lock_holder
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = str(Path(vtrain.__file__).parent.parent)
 PRIMARY = "workerpool0-0"
 PATIENCE_SECONDS = 60.0

@@ -211,6 +211,7 @@ def test_one_task_alone_is_read_as_among_others(steps: list[object], task: int, 
     assert lines_of(alone) == lines_of(among)
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("limit", [1000, 2**20])
 @pytest.mark.parametrize("partial", [True, False])
 def test_another_process_writes_meanwhile(tmp_path: Path, limit: int, partial: bool) -> None:

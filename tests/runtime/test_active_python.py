@@ -19,6 +19,7 @@ def unpacked(tmp_path: Path, *packages: str) -> Path:
     return unpack_packages(tuple(map(Path, packages)), tmp_path / "home", tmp_path / "job", lambda _: None)
 
 
+@pytest.mark.child
 def test_packages_are_imported_from_where_they_are_unpacked(tmp_path: Path) -> None:
     """The sdist's requirement is not installed, nor is the wheel's command."""
     packages = (
@@ -58,6 +59,7 @@ def test_a_damaged_package_is_told(tmp_path: Path) -> None:
         unpacked(tmp_path, str(tmp_path / "bad-1.0-py3-none-any.whl"))
 
 
+@pytest.mark.child
 def test_the_python_itself_says_what_it_has(tmp_path: Path) -> None:
     names = [("os.path", ()), ("msgspec.json", ()), ("nowhere.at.all", ()), ("own", ()), ("late", ())]
     shared = [("google", ("nothing_such",)), ("google.nothing_such", ("sub",))]

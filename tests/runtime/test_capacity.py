@@ -548,6 +548,7 @@ def file_as_folder(folder: JobFolder) -> None:
     folder.path.touch()
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("damage", [lock_as_folder, file_as_folder])
 def test_a_holder_that_cannot_be_looked_after_does_not_stop_the_queue(
     queue: Queue, damage: Callable[[JobFolder], None]

@@ -305,6 +305,7 @@ def test_a_number_in_a_lock_that_is_not_its_holders_is_not_signalled(tmp_path: P
     assert lock_holder(path) == 0
 
 
+@pytest.mark.child
 def test_a_damaged_log_of_a_process_does_not_keep_it_from_starting(tmp_path: Path) -> None:
     from vtrain.runtime.spawning import spawn_holding
 
@@ -377,6 +378,7 @@ def in_a_child(act: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     "name", [*FILES, f"replicas/{PRIMARY}/exit.json", f"replicas/{PRIMARY}/restarts/1/spec.json"]
 )
@@ -397,6 +399,7 @@ def test_a_crash_between_write_and_rename_leaves_the_old_file_or_none(
     assert list(path.parent.iterdir()) == ([] if before is None else [path])
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("name", FILES)
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str) -> None:
     write_struct(tmp_path / name, OLD)

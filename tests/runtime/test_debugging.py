@@ -16,6 +16,8 @@ from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.packaging.payload import launcher
 from vtrain.runtime.debugging import SCRIPT_MODULE, CodePlaces, Debugger, debugger_variables
 
+pytestmark = pytest.mark.end_to_end
+
 STAND_IN = "import sys\nprint(sys.argv[1:])\n"
 """A debugpy that says what it is asked for."""
 

@@ -11,6 +11,8 @@ from vtrain.errors import ConfigError
 from vtrain.runtime.capacity import offer
 from vtrain.runtime.capacity.offer import DeviceUse, device_uses, find_devices, machine_offer
 
+pytestmark = pytest.mark.child
+
 TABLE = """\
 1, GPU-22222222-edf7-7955-815c-2e758f022392, NVIDIA L4, 23034 MiB
 0, GPU-11111111-edf7-7955-815c-2e758f022392, NVIDIA L4, 23034 MiB

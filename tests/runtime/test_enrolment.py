@@ -141,5 +141,5 @@ class Ids(RuleBasedStateMachine):
         assert all(folder.order().name == f"{PLACE}/{folder.path.name}" for folder in folders)
 
 
-TestIds = Ids.TestCase
+TestIds = pytest.mark.child(Ids.TestCase)
 TestIds.settings = settings(max_examples=15, stateful_step_count=12, deadline=None)

@@ -22,6 +22,8 @@ from vtrain.runtime.environments.environment import (
     plan_environment,
 )
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.fixture
 def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -27,6 +27,8 @@ from vtrain.runtime.environments.installer import (
 from vtrain.runtime.environments.layers import EnvironmentFailed
 from vtrain.uv_program import UvOptions, find_uv, uv_call, uv_options
 
+pytestmark = pytest.mark.child
+
 
 @pytest.fixture
 def offline(tmp_path: Path) -> dict[str, str]:

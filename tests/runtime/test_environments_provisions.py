@@ -78,6 +78,7 @@ def test_only_what_is_imported_and_not_required_is_installed(tmp_path: Path) -> 
     assert [d.name for d in found] == ["numpy", "cloudml-hypertune"]
 
 
+@pytest.mark.child
 def test_a_distribution_of_the_image_is_installed_at_its_version(tmp_path: Path, wheelhouse: Path) -> None:
     for number in ("1.6.1", "1.9.0"):
         shutil.move(renamed(tmp_path, number), wheelhouse)
@@ -89,6 +90,7 @@ def test_a_distribution_of_the_image_is_installed_at_its_version(tmp_path: Path,
     assert done.stdout == "1.6.1\n"
 
 
+@pytest.mark.child
 def test_a_version_that_the_index_does_not_have_is_an_error(tmp_path: Path, wheelhouse: Path) -> None:
     """Another version than the image's is never taken in passing: it would be told too late."""
     shutil.move(renamed(tmp_path, "1.9.0"), wheelhouse)
@@ -100,6 +102,7 @@ def test_a_version_that_the_index_does_not_have_is_an_error(tmp_path: Path, whee
     assert failed.value.hint.startswith("Name it in the trainer's requirements")
 
 
+@pytest.mark.child
 def test_what_belongs_together_is_installed_together(tmp_path: Path, wheelhouse: Path) -> None:
     for name, versions in {"numpy": ("1.26.0", "2.4.0"), "setuptools": ("80.9.0", "82.0.0")}.items():
         for number in versions:
@@ -152,6 +155,7 @@ def test_versions_follow_from_the_image_and_python(
     assert {line for line in constraints(found, python) if "<" in line} == bounds
 
 
+@pytest.mark.child
 def test_a_framework_is_installed_as_any_other_distribution(tmp_path: Path, wheelhouse: Path) -> None:
     """From the index, whatever is installed beside vtrain; and not where only the image is named."""
     python = base_interpreter().short_version

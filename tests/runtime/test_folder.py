@@ -17,6 +17,7 @@ from vtrain.runtime.spawning import spawn_holding
 WAIT = "import os, sys; open(sys.argv[1]).read()"
 
 
+@pytest.mark.child
 def test_a_child_holds_the_lock_and_no_other_can_inherit_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,6 +43,7 @@ def test_a_child_holds_the_lock_and_no_other_can_inherit_it(
     assert lock_holder(path) == 0
 
 
+@pytest.mark.child
 def test_a_child_holds_nothing_else_that_this_process_has_inherited(tmp_path: Path) -> None:
     """A caller's lock would be held, and its pipe would stay open, as long as the job runs."""
     lock = hold_lock(tmp_path / "lock")
@@ -58,6 +60,7 @@ def test_a_child_holds_nothing_else_that_this_process_has_inherited(tmp_path: Pa
     os.close(reading)
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("number", [3, 4])
 def test_any_descriptor_can_be_handed_on(tmp_path: Path, number: int) -> None:
     program = (

@@ -14,6 +14,8 @@ from vtrain.errors import TerminatedBySignal
 from vtrain.retry import wait_until
 from vtrain.runtime.foreground import run_in_foreground
 
+pytestmark = pytest.mark.child
+
 
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 def test_a_program_that_starts_while_a_signal_comes_is_ended(tmp_path: Path) -> None:

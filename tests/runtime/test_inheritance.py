@@ -43,6 +43,7 @@ def test_an_emulator_that_may_end_before_the_job_is_not(monkeypatch: pytest.Monk
     assert not {"HTTPS_PROXY", "https_proxy", "SSL_CERT_FILE", "CURL_CA_BUNDLE"} & set(kept)
 
 
+@pytest.mark.child
 def test_a_variable_that_no_order_can_hold_is_named(
     vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_variable_that_no_order_can_hold_is_named(
     assert (ran.code, ran.err.count("LC_TIME"), "unexpectedly" in ran.err) == (125, 1, False)
 
 
+@pytest.mark.child
 def test_a_replica_has_path_home_and_proxies(
     vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,8 @@ from vtrain.runtime.log.segments import newest_records
 from vtrain.runtime.process.journal import RECORD, STDERR, STDOUT, JournalWriter
 from vtrain.times import NANOSECONDS
 
+pytestmark = pytest.mark.child
+
 
 def write(folder: Path, blocks: list[tuple[int, bytes]], task: str = "workerpool0-0") -> None:
     writer = JournalWriter(str(folder / task))

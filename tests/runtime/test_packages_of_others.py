@@ -20,6 +20,8 @@ from vtrain.runtime.environments.environment import (
     plan_environment,
 )
 
+pytestmark = pytest.mark.end_to_end
+
 SETUP = """\
 from setuptools import find_packages, setup
 

@@ -31,6 +31,8 @@ from vtrain.runtime.process.cgroup import find_groups, make_group
 from vtrain.runtime.process.journal import STDOUT
 from vtrain.runtime.process.process_tree import Process, identify, is_alive, read_stat
 
+pytestmark = pytest.mark.end_to_end
+
 PATIENCE_SECONDS = 60.0
 SHIM = Path(vtrain.__file__).parent / "runtime" / "process" / "shim.py"
 

@@ -37,6 +37,7 @@ def files_of(home: Path) -> dict[str, bytes]:
     return {str(path): content for path, content in found.items() if "logs" not in path.parts}
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1, 0, -1])
 def test_another_version_is_refused_and_left_alone(
     vtrain: Any, vtrain_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
@@ -69,6 +70,7 @@ def test_a_database_of_another_program(vtrain: Any, vtrain_home: Path) -> None:
     assert files_of(vtrain_home) == before
 
 
+@pytest.mark.child
 def test_several_processes_make_the_store_at_once(tmp_path: Path) -> None:
     crew = [
         subprocess.Popen([sys.executable, "-c", OPEN, str(tmp_path)], stdout=subprocess.PIPE)

@@ -24,6 +24,8 @@ from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.locks import hold_lock
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.child
+
 ROOT = str(Path(vtrain.__file__).parent.parent)
 
 

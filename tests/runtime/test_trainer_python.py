@@ -20,6 +20,8 @@ from vtrain.runtime.environments.environment import (
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
 from vtrain.runtime.environments.trainer_python import choose_python, downloads_allowed, search_path
 
+pytestmark = pytest.mark.end_to_end
+
 IMAGE_310 = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
 HERE = base_interpreter().short_version
 

@@ -159,6 +159,7 @@ def test_names_of_any_bytes_are_told_on_one_line(tmp_path: Path) -> None:
     assert remarks == remarks_on(tmp_path, "1")
 
 
+@pytest.mark.child
 def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
     attempt = make_attempt(tmp_path, TRAINER)
     fill(attempt, opened=False)

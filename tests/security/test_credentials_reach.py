@@ -13,6 +13,8 @@ import pytest
 from vtrain.messages.names import parse_name
 from vtrain.runtime.inheritance import inherited_environment
 
+pytestmark = pytest.mark.end_to_end
+
 CREDENTIALS = '{"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "r"}'
 LEAKS = {
     "CLOUDSDK_AUTH_ACCESS_TOKEN": "t",

@@ -25,6 +25,8 @@ from vtrain.messages.custom_job import EnvVar
 from vtrain.runtime.folder import JobFolder
 from vtrain.testing.script import Script, script_job
 
+pytestmark = pytest.mark.end_to_end
+
 ROOT = str(Path(vtrain.__file__).parent.parent)
 SEED = os.environ.get(SEED_VARIABLE, "1")
 CASES = 32

@@ -18,7 +18,10 @@ from privileges import python_as_nobody
 import vtrain
 
 pytest.importorskip("uvicorn")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+pytestmark = [
+    pytest.mark.end_to_end,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
+]
 ROOT = Path(vtrain.__file__).parent.parent
 SECRET = re.compile(r"token-[\w-]{32}")
 ASK = """

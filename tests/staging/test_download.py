@@ -71,6 +71,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: st
         _place(tmp_path, blob, "a/")  # type: ignore[arg-type]
 
 
+@pytest.mark.child
 def test_a_full_disk_is_not_taken_for_a_lost_network(
     cloud: CloudBuckets, storage: StorageEndpoint, tmp_path: Path
 ) -> None:

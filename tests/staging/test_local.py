@@ -55,6 +55,7 @@ def test_half_a_file_is_never_taken_for_the_whole(tmp_path: Path, package: Path)
     assert target.read_bytes() == b"package"
 
 
+@pytest.mark.child
 def test_a_failed_write_leaves_nothing(tmp_path: Path, package: Path) -> None:
     code = (
         "import resource, signal, sys; from pathlib import Path; from vtrain.staging import LocalBuckets\n"
@@ -73,6 +74,7 @@ def test_a_bucket_that_cannot_be_made_is_named(tmp_path: Path, package: Path) ->
         LocalBuckets(tmp_path / "home").stage_all({package: URI}, print)
 
 
+@pytest.mark.child
 def test_a_folder_that_takes_no_files_is_named_and_no_temporary_file(tmp_path: Path, package: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o555)
     code = (

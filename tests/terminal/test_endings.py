@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from terminal.conftest import Golden, Start, Trainer
 
+pytestmark = pytest.mark.end_to_end
+
 RAISING = """
 def main():
     raise ValueError("no such digit")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from terminal.conftest import PLAIN, Both, Golden, Start, Trainer
+
+pytestmark = pytest.mark.end_to_end
 
 MODEL = "open(os.environ['AIP_MODEL_DIR'] + '/model.bin', 'w').write('heavy')\nprint('saved')\n"
 CRASHES_ONCE = """

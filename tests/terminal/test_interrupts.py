@@ -11,6 +11,8 @@ import pytest
 from terminal.conftest import Golden, Start, Trainer
 from terminal.pseudo_terminal import CTRL_C
 
+pytestmark = pytest.mark.end_to_end
+
 SAVES = """
 import pathlib, signal
 def save(*_):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
 from stored_jobs import add_job
 from terminal.conftest import Both, Golden, Start, Trainer
 
 from vtrain.messages import states
 from vtrain.messages.names import TRAINING_PIPELINES
 from vtrain.times import from_epoch
+
+pytestmark = pytest.mark.end_to_end
 
 GOOD = """
 import json

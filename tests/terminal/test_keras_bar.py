@@ -8,6 +8,8 @@ import pyte
 import pytest
 from terminal.conftest import Start, Trainer
 
+pytestmark = pytest.mark.end_to_end
+
 WIDTH = 20
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from terminal.conftest import Both, Golden, Start, Trainer
 
+pytestmark = pytest.mark.end_to_end
+
 STEPS = "print('step 1', flush=True)\nhold()\nprint('saved')\n"
 
 

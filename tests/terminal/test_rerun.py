@@ -9,6 +9,8 @@ import pytest
 from terminal.conftest import Start
 from terminal.pseudo_terminal import CTRL_C
 
+pytestmark = pytest.mark.end_to_end
+
 
 def test_a_job_runs_again_from_anywhere_and_after_every_save(start: Start, place: Path) -> None:
     script = place / "train.sh"

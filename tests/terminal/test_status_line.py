@@ -8,6 +8,8 @@ import sys
 import pytest
 from terminal.conftest import Golden, Start, Trainer
 
+pytestmark = pytest.mark.end_to_end
+
 
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_script_that_prints_a_line(start: Start, trainer: Trainer, golden: Golden, columns: int) -> None:

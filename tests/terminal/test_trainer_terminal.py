@@ -13,6 +13,8 @@ import pytest
 from terminal.conftest import Start, Trainer
 from terminal.pseudo_terminal import CTRL_C, CTRL_D
 
+pytestmark = pytest.mark.end_to_end
+
 LOCAL_RUN = ("-q", "custom-jobs", "local-run")
 SEES = """
 import shutil

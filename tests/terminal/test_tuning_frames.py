@@ -11,6 +11,8 @@ from vertex_service import VertexService, serve_vertex
 
 pytest.importorskip("google.auth", reason="needs the extra vertex")
 
+pytestmark = pytest.mark.end_to_end
+
 NAME = "projects/demo/locations/us-central1/hyperparameterTuningJobs/2001"
 ACTIVE = {
     "id": "5",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from terminal.conftest import Both, Golden, Start
+
+pytestmark = pytest.mark.end_to_end
 
 STUDY = """
 maxTrialCount: 2

@@ -13,6 +13,8 @@ from terminal.pseudo_terminal import PATIENCE
 
 from vtrain.output.writing import UNREAD_SECONDS
 
+pytestmark = pytest.mark.end_to_end
+
 CTRL_S = "\x13"
 LINES = 20_000
 NOISY = f"""

@@ -23,6 +23,8 @@ from vtrain.runtime.orphans import LISTED
 from vtrain.runtime.process.cgroup import find_groups, make_group
 from vtrain.runtime.process.process_tree import identify, is_alive, snapshot
 
+pytestmark = pytest.mark.child
+
 SHIM = Path(vtrain.__file__).parent / "runtime" / "process" / "shim.py"
 DAEMON = """
 import os, sys, time

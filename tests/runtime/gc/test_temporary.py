@@ -104,6 +104,7 @@ def test_removals_that_were_begun_go_at_once(home) -> None:
     assert not any(home.path.rglob(".gone-*"))
 
 
+@pytest.mark.child
 @pytest.mark.parametrize("state", ["RUNNING", "FAILED", ""])
 def test_processes_go_when_their_job_does_not_live(home, state: str) -> None:
     if state:
@@ -119,6 +120,7 @@ def test_processes_go_when_their_job_does_not_live(home, state: str) -> None:
             stray.kill()
 
 
+@pytest.mark.child
 def test_slots_go_whose_resource_is_not_in_the_store(home) -> None:
     place = ResourceName(project="local", location="us-central1", collection=PERSISTENT_RESOURCES, id="")
     resource = PersistentResource(

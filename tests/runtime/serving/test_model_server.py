@@ -23,6 +23,8 @@ import pytest
 from vtrain.retry import wait_until
 from vtrain.runtime.serving.payload import model_server
 
+pytestmark = pytest.mark.end_to_end
+
 HEALTH, PREDICT = "/health", "/predict"
 CODE = """
 class Doubler:

@@ -31,6 +31,8 @@ from vtrain.runtime.tuning.trial_record import (
     write_record,
 )
 
+pytestmark = pytest.mark.child
+
 PLACE = "projects/local/locations/us-central1"
 PARENT = f"{PLACE}/hyperparameterTuningJobs"
 TRIAL = "9" * 19

@@ -32,6 +32,7 @@ def test_the_best_values_are_those_of_the_functions(monkeypatch: pytest.MonkeyPa
         assert problem.value(PLACES[problem.name]) == pytest.approx(problem.best, abs=1e-4)
 
 
+@pytest.mark.child
 def test_the_benchmark_prints_its_table() -> None:
     pytest.importorskip("optuna", reason="needs the extra tuning")
     argv = [sys.executable, ROOT / "benchmarks" / "tuning_quality.py", "--quick"]
