@@ -12,6 +12,7 @@ from vtrain.backends.interface import DEBUGPY_FLAG, RuntimeBackend, TrainerForm
 from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
+from vtrain.core.job_layers import EVERY_POOL, Layer, at, named
 from vtrain.core.submission import Place, Prepared, prepare
 from vtrain.core.target import R, Session, Target
 from vtrain.errors import ConfigError, UsageError
@@ -197,7 +198,7 @@ def _with_callers_values(request: JobRequest, *, local: bool) -> JobRequest:
             hint=f"Write --env {name}=VALUE. {_KEEP}",
         )
     asked = {name: _callers_value(name) for name in request.env_names}
-    return msgspec.structs.replace(request, env=request.env | asked, env_names=())
+    return request.over(Layer(named("--env"), at(f"jobSpec.{EVERY_POOL}.env", asked)))
 
 
 def _callers_value(name: str) -> str:
