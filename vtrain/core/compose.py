@@ -6,8 +6,7 @@ their field; then what is for the first pool and for every one; `--set` last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,7 +49,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def says(self, path: str) -> bool:
         """Whether a layer says something at a path, such as `jobSpec.workerPoolSpecs`."""
-        return any(_value_at(layer.document, path) is not None for layer in self.layers)
+        return path in Fold(self.layers).origins
 
     @property
     def says_what_runs(self) -> bool:
@@ -87,14 +86,6 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     blame: Origin = lambda error: error
     paths: PathRoot = CUSTOM_JOB_PATHS
     wrap: Callable[[Job], Job] = lambda job: job
-
-    @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Name who said the field that an error is about."""
-        try:
-            yield
-        except FieldError as error:
-            raise self.blame(error) from error
 
     @property
     def _pools(self) -> list[dict[str, Any]]:
@@ -171,14 +162,6 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             spec = document[self.paths.spec] | {"workerPoolSpecs": pools}
             document = document | {self.paths.spec: spec}
         return self.wrap(cast("Job", read_message(self.paths.job, document)))
-
-
-def _value_at(document: dict[str, Any], path: str) -> Any:
-    """The value at a path of a layer; None where there is none."""
-    value: Any = document
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
 
 
 def _awaits_trainer(pool: dict[str, Any]) -> bool:
@@ -281,7 +264,9 @@ def _spread(spec: dict[str, Any], source: TrainerSource | None, *, has_file: boo
     image, pools = every.get("image", ""), spec.get(POOLS) or []
     if source is not None:
         pools = pools or [{"replicaCount": 1}]
-        _add_python_packages(pools, image)
+        for pool in pools:
+            if pool and "containerSpec" not in pool:  # what names no program runs the trainer
+                pool.setdefault("pythonPackageSpec", {}).update({"executorImageUri": image} if image else {})
         if not any(map(_awaits_trainer, pools)):
             raise ConfigError(
                 "A trainer is named, and no worker pool runs it: each has an image or packages of its own.",
@@ -370,15 +355,6 @@ def make_source(
         in_pool_spec=in_pool_spec,
         **lists,
     )
-
-
-def _add_python_packages(pools: list[dict[str, Any]], image: str) -> None:
-    """Give every pool that names no program a Python package."""
-    for pool in pools:
-        if pool and "containerSpec" not in pool:
-            python = pool.setdefault("pythonPackageSpec", {})
-            if image:
-                python["executorImageUri"] = image
 
 
 def _set_executor_image(pools: list[dict[str, Any]], image: str) -> None:

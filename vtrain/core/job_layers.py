@@ -49,7 +49,7 @@ class Fold:
         """`spec` is the field in which the job says what runs."""
         self.document: Document = {}
         self._spec = spec
-        self._origins: dict[str, Origin] = {}
+        self.origins: dict[str, Origin] = {}
         for layer in layers:
             self.lay(layer)
 
@@ -75,9 +75,9 @@ class Fold:
 
     def say(self, path: str, origin: Origin) -> None:
         """Keep who said the value at a path, and all of it."""
-        for below in [known for known in self._origins if _is_below(known, path)]:
-            del self._origins[below]
-        self._origins[path] = origin
+        for below in [known for known in self.origins if _is_below(known, path)]:
+            del self.origins[below]
+        self.origins[path] = origin
 
     def blame(self, error: FieldError) -> VtrainError:
         """The error, with the one who said the field in front; unchanged where several did, or nobody.
@@ -86,11 +86,9 @@ class Fold:
         """
         top = error.path.partition(".")[0].partition("[")[0]
         path = error.path if top in self.document else f"{self._spec}.{error.path}"
-        found = {
-            origin for known, origin in self._origins.items() if known != path and _is_below(known, path)
-        }
-        above = [known for known in self._origins if known == path or _is_below(path, known)]
-        found |= {self._origins[max(above, key=len)]} if above else set()
+        found = {origin for known, origin in self.origins.items() if known != path and _is_below(known, path)}
+        above = [known for known in self.origins if known == path or _is_below(path, known)]
+        found |= {self.origins[max(above, key=len)]} if above else set()
         return found.pop()(error) if len(found) == 1 else error
 
 

@@ -53,16 +53,15 @@ def check_pools(pools: Sequence[Pool]) -> None:
 def check_executors(pools: Sequence[dict[str, Any]], *, packaged: bool) -> None:
     """Raise ConfigError for the first pool of a line that names no image, which a service needs."""
     for index, pool in enumerate(pools):
-        if "pythonPackageSpec" in pool and "executorImageUri" not in pool["pythonPackageSpec"]:
-            raise _no_local_executor(index) if packaged else _no_image(index)
-
-
-def _no_local_executor(index: int) -> ConfigError:
-    return _wrong(
-        index,
-        "needs executor-image-uri beside local-package-path",
-        "Add executor-image-uri=IMAGE, the image that the package runs in.",
-    )
+        if "pythonPackageSpec" not in pool or "executorImageUri" in pool["pythonPackageSpec"]:
+            continue
+        if not packaged:
+            raise _no_image(index)
+        what, hint = (
+            "needs executor-image-uri beside local-package-path",
+            "the image that the package runs in.",
+        )
+        raise _wrong(index, what, f"Add executor-image-uri=IMAGE, {hint}")
 
 
 def _no_image(index: int) -> ConfigError:

@@ -15,7 +15,7 @@ from vtrain.core.config_file import ConfigFile
 from vtrain.core.job_layers import EVERY_POOL, Layer, at, named
 from vtrain.core.submission import Place, Prepared, prepare
 from vtrain.core.target import R, Session, Target
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.messages.codec import to_document
 from vtrain.messages.resources import Job
 from vtrain.messages.secrets import MASK, plain_secrets
@@ -108,11 +108,13 @@ def prepare_draft(
 ) -> Prepared:
     """The plan of the draft's job, in the session that was opened for it. Nothing is written yet.
 
-    Raises as `prepare` does, with the line of the file that is wrong, and as `_check_secrets` does.
+    Raises as `prepare` does, with the one in front who said the wrong field, and as `_check_secrets` does.
     """
     image = image_order(session, draft) if baked else None
-    with draft.blamed():
+    try:
         prepared = prepare(draft, session.jobs, packages, strict=strict, image=image)
+    except FieldError as error:
+        raise draft.blame(error) from None
     job, local = prepared.plan.job, session.is_local
     secrets = _check_secrets(job, local=local, allowed=secrets_allowed, strict=strict)
     return msgspec.structs.replace(prepared, secrets=secrets)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from vtrain.core.compose import JobRequest, make_source
-from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Layer, at, named
+from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, at, named
 from vtrain.core.pools import (
     COUNTS,
     EXTRA_KEYS,
@@ -94,7 +94,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         source, _, env_names = trainer_source(trainer), *split_env(spec.env)
         if pools:
             # the first needs no machine-type where flags say it
-            is_said = any(_names_machine(layer) for layer in flags) and pools[0]
+            machine = Fold(flags).document.get("jobSpec", {}).get(FIRST_POOL, {})
+            is_said = pools[0] and "machineSpec" in machine
             check_pools(({"machine-type": "", **pools[0]}, *pools[1:]) if is_said else pools)
             source = _pool_source(pools[0], source)
             uris = split_list(spec.python_package_uris, "--python-package-uris")
@@ -115,16 +116,17 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
 
     def _over_job(self, request: JobRequest, job: ProjectJob) -> JobRequest:
         """The request with the project's job below it, whose machines the line's pools change."""
-        pools, own = (() if job.config else self.pools), _machine(job)
+        pools, table = (() if job.config else self.pools), msgspec.to_builtins(job)
+        own = {key: table[key] for key in MACHINE_KEYS if key in table and key != "replica-count"}
         if request.source is None and pools:
             check_has_folder(map(pools[0].get, EXTRA_KEYS))
         if self.spec.base_output_dir is not None:  # a flag counts more than its key, an empty one too
             job = msgspec.structs.replace(job, output_dir="")
-        table = job_layers(job, self.project.blames) if self.project is not None else ()
-        changes = Layer(named(FLAG), {"jobSpec": changes_document(pools, own)}) if pools else None
+        keys = job_layers(job, self.project.blames) if self.project is not None else ()
+        changes = [Layer(named(FLAG), {"jobSpec": changes_document(pools, own)})] if pools else []
         return msgspec.structs.replace(
             request,
-            layers=(*table, *filter(None, [changes]), *request.layers),
+            layers=(*keys, *changes, *request.layers),
             source=with_extras(request.source, job, pools[0] if pools else {}),
             fallback_name=project_name(self.project) if self.project is not None else "",
         )
@@ -184,16 +186,6 @@ def _are_of_trainer(pools: Pools, line: JobLine) -> bool:
     named = trainer.local_package_path is not None or trainer.python_module or trainer.script
     says_what = any(key in pool for pool in pools for key in NAMING_KEYS)
     return bool(pools and named) and line.spec.config is None and not says_what
-
-
-def _machine(job: ProjectJob) -> Pool:
-    """The machine of the project's job in the words of --worker-pool-spec."""
-    given = msgspec.to_builtins(job)
-    return {key: given[key] for key in MACHINE_KEYS if key in given and key != "replica-count"}
-
-
-def _names_machine(layer: Layer) -> bool:
-    return "machineSpec" in layer.document.get("jobSpec", {}).get(FIRST_POOL, {})
 
 
 def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> None:
