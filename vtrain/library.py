@@ -19,6 +19,7 @@ import msgspec
 
 from vtrain.backends.pager import log_pages
 from vtrain.core.following import Follow, looks
+from vtrain.core.job_layers import POOLS, Layer, named
 from vtrain.core.python_arguments import count, path, seconds, text, text_dict, text_list, texts
 from vtrain.core.target import Reporter, Wish, choose_target
 from vtrain.errors import ConfigError, JobFailedError, NotFoundError, VtrainError
@@ -193,24 +194,27 @@ def submit(
     The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
     AI where a project is configured. Raises VtrainError, and then there is no job.
     """
-    from vtrain.core.project_job import job_fields
+    from vtrain.core.project_job import job_layers
     from vtrain.pyproject import ProjectJob
 
     module, script, image, name, output = texts(
         module=module, script=script, image=image, name=name, output=output
     )
     given: dict[str, Any] = {
+        "name": name,
         "args": text_list("args", args),
         "env": text_dict("env", env),
-        "fields": job_fields(ProjectJob(name=name, labels=text_dict("labels", labels), output_dir=output)),
+        "labels": text_dict("labels", labels),
+        "output_dir": output,
+        "image": image,
     }
     machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
-    file = path("config", config)
-    if source is None and not image:
-        request = _request_of_file(given, file, machine)
-    else:
-        request = _request(given, file, source, image, machine)
+    request = _request(path("config", config), source, image, machine)
+    names = {"output-dir": "output"}
+    request = request.over(
+        *job_layers(ProjectJob(**given, **machine), lambda key: named(names.get(key, key.replace("-", "_"))))
+    )
     (bucket,) = texts(staging_bucket=staging_bucket)
     return _create(request, _wish(backend, project, region), bucket, strict=strict)
 
@@ -384,42 +388,26 @@ def _source(
     return None
 
 
-def _request(
-    given: dict[str, Any], config: str | None, source: TrainerSource | None, image: str, machine: Machine
-) -> JobRequest:
-    """A job of a trainer, or of an image alone."""
-    from vtrain.core.compose import JobRequest
-    from vtrain.core.pools import container_pools, trainer_pools
-    from vtrain.pyproject import ProjectJob
-
-    job = ProjectJob(image=image, **machine)
-    if config is not None and machine != _NO_MACHINE:
-        raise ConfigError(f"{config} describes the machines: leave out {', '.join(machine)}.")
-    name = source and (Path(source.script).stem or source.folder.name)
-    return JobRequest(
-        config=config,
-        source=source,
-        executor_image_uri=image if source else "",
-        pools=container_pools(job) if source is None else (),
-        trainer_pools=trainer_pools(job),
-        fallback_name=name or "job",
-        **given,
-    )
-
-
-def _request_of_file(given: dict[str, Any], config: str | None, machine: Machine) -> JobRequest:
-    """The job of a file or, without one, the project's own, with what is given laid over it."""
+def _request(config: str | None, source: TrainerSource | None, image: str, machine: Machine) -> JobRequest:
+    """The request of a trainer, an image or a file; of the project's own job, where none is given."""
     from vtrain.core.compose import JobRequest
     from vtrain.core.project_job import find_project_job, project_request
-    from vtrain.messages.service_documents import laid_over
 
+    if source is not None or image:
+        if config is not None and machine != _NO_MACHINE:
+            raise ConfigError(f"{config} describes the machines: leave out {', '.join(machine)}.")
+        name = source and (Path(source.script).stem or source.folder.name)
+        container = Layer(named("image"), {"jobSpec": {POOLS: [{"replicaCount": 1}]}})
+        return JobRequest(
+            config=config,
+            layers=() if source is not None else (container,),
+            source=source,
+            fallback_name=name or "job",
+        )
     own = find_project_job()
     if config is None and own is None:
         raise ConfigError("What to run is not given.", hint="Give a trainer, an image or a config.")
     request = project_request(*own) if config is None and own is not None else JobRequest(config=config)
     if machine != _NO_MACHINE:
         raise ConfigError(f"{', '.join(machine)} go with a trainer or an image, and none is given.")
-    laid = {key: value for key, value in given.items() if value}
-    laid["env"] = request.env | given["env"]
-    laid["fields"] = laid_over(request.fields, given["fields"])
-    return msgspec.structs.replace(request, **laid, fallback_name=request.fallback_name or "job")
+    return msgspec.structs.replace(request, fallback_name=request.fallback_name or "job")

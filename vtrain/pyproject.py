@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, FieldError
 from vtrain.messages.nearest import did_you_mean
 from vtrain.special_files import why_special
 from vtrain.text_files import decoded, why_not_utf8
@@ -141,6 +141,10 @@ class Pyproject(msgspec.Struct, frozen=True, kw_only=True):
     def fault(self, path: tuple[str, ...], problem: str, hint: str = "") -> ConfigError:
         """The error for the key at a path below `[tool.vtrain]`, with its line."""
         return _fault(self.file, self.text, path, f": {problem}", hint)
+
+    def blames(self, key: str) -> Callable[[FieldError], ConfigError]:
+        """The origin of what a key of the job says: makes the key's fault of an error about a field."""
+        return lambda error: self.fault(("job", key), error.message.removesuffix("."), error.hint)
 
 
 def nearest_pyproject(folder: Path) -> Pyproject | None:

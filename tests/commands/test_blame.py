@@ -183,14 +183,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "job.yaml:5",
             "workerPoolSpecs[0].machineSpec: FLEX_START is for L4, A100 and newer GPUs, found none.",
         ),
-        # a value of a flag does not fit one of the file, or is wrong itself: not the file
-        ([f"--set={TYPE}=NVIDIA_L4"], "", f"{SECOND}.{NO_L4}"),
-        ([f"--set={COUNT}=3"], "", f"{COUNT}: n1-standard-4 does not take 3 NVIDIA_TESLA_T4."),
-        ([f"--set={SECOND}.replicaCount=-1"], "", f"{SECOND}.replicaCount: expected 1 or more, found -1."),
-        (["--display-name=" + "x" * 129], "", "displayName: at most 128 characters, found 129."),
+        # a value of a flag does not fit one of the file, or is wrong itself: the flag
+        ([f"--set={TYPE}=NVIDIA_L4"], "--set", f"{SECOND}.{NO_L4}"),
+        ([f"--set={COUNT}=3"], "--set", f"{COUNT}: n1-standard-4 does not take 3 NVIDIA_TESLA_T4."),
+        (
+            [f"--set={SECOND}.replicaCount=-1"],
+            "--set",
+            f"{SECOND}.replicaCount: expected 1 or more, found -1.",
+        ),
+        (
+            ["--display-name=" + "x" * 129],
+            "--display-name",
+            "displayName: at most 128 characters, found 129.",
+        ),
         (
             [f"{POOL}machine-type=n1-standard-4,script=t.py,local-package-path=.,replica-count=-1"],
-            "",
+            "--worker-pool-spec",
             "workerPoolSpecs[0].replicaCount: expected 1 or more, found -1.",
         ),
     ],
@@ -198,13 +206,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_flags_over_a_file(blames: Blames, folder: Path, flags: list[str], place: str, words: str) -> None:
     (folder / "job.yaml").write_text(JOB)
     told = blames(*CREATE, "--config=job.yaml", *flags, place=place, words=words)
-    assert ("job.yaml" in told) == bool(place)
+    assert ("job.yaml" in told) == place.startswith("job.yaml")
 
 
 @pytest.mark.parametrize(
     ("flags", "place", "words", "code"),
     [
-        ([f"{POOL}accelerator-type=NVIDIA_L4"], "", NO_L4, 1),
+        ([f"{POOL}accelerator-type=NVIDIA_L4"], "--worker-pool-spec", NO_L4, 1),
+        (["--gpus=L4"], "--accelerator", NO_L4, 1),
         (
             [f"{POOL}accelerator-type=T4"],
             "--worker-pool-spec",
@@ -219,7 +228,7 @@ def test_flags_over_a_file(blames: Blames, folder: Path, flags: list[str], place
         ),
         (
             [f"{POOL}replica-count=-1"],
-            "",
+            "--worker-pool-spec",
             "workerPoolSpecs[0].replicaCount: expected 1 or more, found -1.",
             1,
         ),
@@ -239,6 +248,13 @@ def test_flags_over_the_table(
     (folder / "pyproject.toml").write_text(f'{TABLE}labels = {{ team = "red" }}\nservice-account = "1"\n')
     told = blames(*CREATE, *flags, place=place, words=words, code=code)
     assert "pyproject.toml:" not in told
+
+
+def test_a_key_that_does_not_fit_another_layer(blames: Blames, folder: Path) -> None:
+    wrong = ("pyproject.toml", f"{TABLE}LINE\n", "LINE", 'accelerator-type = "NVIDIA_L4"')
+    words = f"accelerator-type of [tool.vtrain.job]: workerPoolSpecs[0].{NO_L4}"
+    blames(*CREATE, wrong=wrong, words=words)
+    blames(*CREATE, "--machine-type=n1-standard-4", wrong=wrong, words=words)
 
 
 def test_a_file_that_the_table_names(blames: Blames, folder: Path) -> None:
@@ -326,6 +342,12 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
         "accelerator_type is 'nvidia-tesla-t4', which is not known.",
         "Did you mean NVIDIA_TESLA_T4?",
     ),
+    (
+        {"machine_type": "n1-standard-4", "accelerator_type": "NVIDIA_L4"},
+        f"accelerator_type: workerPoolSpecs[0].{NO_L4}",
+        "n1-standard-4 takes ",
+    ),
+    ({"name": "x" * 129}, "name: displayName: at most 128 characters, found 129.", ""),
     (
         {"trainer": None, "image": "python:3.12", "accelerator_type": "NVIDIA_TESLA_T5"},
         "accelerator_type is 'NVIDIA_TESLA_T5', which is not known.",

@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from vtrain.core.compose import JobRequest, compose, make_source
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.request import parse_pools
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.request import JobLine
 from vtrain.messages.codec import to_document
+from vtrain.packaging.source import TrainerSource
 
 CONFIG = """
 workerPoolSpecs:
@@ -33,20 +36,26 @@ def config(tmp_path: Path) -> str:
     return str(file)
 
 
-def composed(**request: Any) -> dict[str, Any]:
-    draft = compose(JobRequest(**request), executor_required=True)
+def asked(source: TrainerSource | None = None, **flags: Any) -> JobRequest:
+    """What flags ask for; with a trainer that was found already."""
+    request = JobLine(spec=SpecFlags(**flags), trainer=TrainerFlags()).request(None)
+    return msgspec.structs.replace(request, source=source or request.source)
+
+
+def composed(source: TrainerSource | None = None, **flags: Any) -> dict[str, Any]:
+    draft = compose(asked(source, **flags), executor_required=True)
     return to_document(draft.finish("trainer.task", ["gs://bucket/trainer.tar.gz"]))
 
 
 def test_a_config_file_alone_is_the_spec(config: str) -> None:
-    job = composed(config=config, fields={"displayName": "demo"})
+    job = composed(config=config, display_name="demo")
     assert job["displayName"] == "demo"
     assert job["jobSpec"]["scheduling"] == {"timeout": "60s", "restartJobOnWorkerRestart": True}
     assert job["jobSpec"]["workerPoolSpecs"][1]["replicaCount"] == "2"
 
 
 def test_env_changes_variables_by_name_in_every_pool(config: str) -> None:
-    pools = composed(config=config, env={"B": "two", "C": "3"})["jobSpec"]["workerPoolSpecs"]
+    pools = composed(config=config, env=["B=two", "C=3"])["jobSpec"]["workerPoolSpecs"]
     assert pools[0]["containerSpec"]["env"] == [
         {"name": "A", "value": "1"},
         {"name": "B", "value": "two"},
@@ -59,7 +68,7 @@ def test_env_changes_variables_by_name_in_every_pool(config: str) -> None:
 
 
 def test_args_go_to_every_pool_and_command_to_containers(config: str) -> None:
-    pools = composed(config=config, args=("--new", "1"), command=("sh",))["jobSpec"]["workerPoolSpecs"]
+    pools = composed(config=config, args=["--new,1"], command=["sh"])["jobSpec"]["workerPoolSpecs"]
     assert pools[0]["containerSpec"]["args"] == ["--new", "1"]
     assert pools[0]["containerSpec"]["command"] == ["sh"]
     assert pools[1]["pythonPackageSpec"]["args"] == ["--new", "1"]
@@ -67,8 +76,8 @@ def test_args_go_to_every_pool_and_command_to_containers(config: str) -> None:
 
 
 def test_pools_from_flags_take_the_place_of_those_in_the_file(config: str) -> None:
-    pools = parse_pools(["machine-type=n2,container-image-uri=gcr.io/p/j"])
-    spec = composed(config=config, pools=pools, env={"A": "9"})["jobSpec"]
+    pools = ["machine-type=n2,container-image-uri=gcr.io/p/j"]
+    spec = composed(config=config, worker_pool_spec=pools, env=["A=9"])["jobSpec"]
     assert spec["workerPoolSpecs"] == [
         {
             "machineSpec": {"machineType": "n2"},
@@ -80,7 +89,7 @@ def test_pools_from_flags_take_the_place_of_those_in_the_file(config: str) -> No
 
 
 def test_set_comes_last_and_reaches_over_flags_and_file(config: str) -> None:
-    assignments = ("workerPoolSpecs[0].machineSpec.machineType=n1-standard-8", "scheduling.strategy=SPOT")
+    assignments = ["workerPoolSpecs[0].machineSpec.machineType=n1-standard-8", "scheduling.strategy=SPOT"]
     spec = composed(config=config, assignments=assignments)["jobSpec"]
     assert spec["workerPoolSpecs"][0]["machineSpec"] == {"machineType": "n1-standard-8"}
     assert spec["workerPoolSpecs"][0]["containerSpec"]["args"] == ["--old"]
@@ -99,7 +108,7 @@ def test_a_whole_job_is_read_too_without_what_the_service_wrote(tmp_path: Path) 
         "jobSpec": {"workerPoolSpecs": [{"containerSpec": {"imageUri": "i"}, "replicaCount": "1"}]},
     }
     file.write_text(json.dumps(job))
-    assert composed(config=str(file), fields={"labels": {"b": "3", "aa": "4"}}) == {
+    assert composed(config=str(file), labels=["b=3,aa=4"]) == {
         "displayName": "demo",
         "labels": {"a": "1", "aa": "4", "b": "3"},
         "jobSpec": job["jobSpec"],
@@ -108,8 +117,8 @@ def test_a_whole_job_is_read_too_without_what_the_service_wrote(tmp_path: Path) 
 
 def test_a_local_package_is_filled_in_once_it_has_a_name(tmp_path: Path) -> None:
     first = "machine-type=n1,executor-image-uri=gcr.io/p/e,python-module=trainer.task"
-    pools = parse_pools([f"{first},local-package-path={tmp_path}", "machine-type=n2,replica-count=2"])
-    draft = compose(JobRequest(fields={"displayName": "demo"}, pools=pools), executor_required=True)
+    pools = [f"{first},local-package-path={tmp_path}", "machine-type=n2,replica-count=2"]
+    draft = compose(asked(display_name="demo", worker_pool_spec=pools), executor_required=True)
     assert draft.source is not None and draft.source.folder == tmp_path
     assert draft.executor_image_uri == "gcr.io/p/e"
     specs = draft.finish("trainer.task", ["file:///p.tar.gz"]).job_spec.worker_pool_specs
@@ -123,7 +132,7 @@ def test_a_local_package_is_filled_in_once_it_has_a_name(tmp_path: Path) -> None
 
 def test_a_trainer_without_pools_runs_as_one_replica(tmp_path: Path) -> None:
     source = make_source(folder=str(tmp_path), python_module="trainer.task", script="")
-    pools = composed(fields={"displayName": "demo"}, source=source)["jobSpec"]["workerPoolSpecs"]
+    pools = composed(display_name="demo", source=source)["jobSpec"]["workerPoolSpecs"]
     assert pools[0]["replicaCount"] == "1"
     assert pools[0]["pythonPackageSpec"]["pythonModule"] == "trainer.task"
 
@@ -173,12 +182,10 @@ def test_a_single_file_is_its_folders_script(tmp_path: Path) -> None:
 
 
 def test_two_local_packages_are_refused(tmp_path: Path) -> None:
-    source = make_source(folder=str(tmp_path), python_module="m", script="")
-    pools = parse_pools(
-        [f"machine-type=n1,executor-image-uri=e,local-package-path={tmp_path},python-module=m"]
-    )
+    pool = f"machine-type=n1,executor-image-uri=e,local-package-path={tmp_path},python-module=m"
+    trainer = TrainerFlags(local_package_path=str(tmp_path), python_module="m")
     with pytest.raises(UsageError, match="twice"):
-        composed(pools=pools, source=source)
+        JobLine(spec=SpecFlags(worker_pool_spec=[pool]), trainer=trainer).request(None)
 
 
 def test_pools_of_a_file_run_one_thing_each_where_a_service_runs_them(tmp_path: Path) -> None:
@@ -196,7 +203,7 @@ def test_pools_of_a_file_run_one_thing_each_where_a_service_runs_them(tmp_path: 
 
 
 def test_an_empty_config_is_a_file_that_says_nothing() -> None:
-    assert composed(config="", fields={"displayName": "d"}) == {"displayName": "d", "jobSpec": {}}
+    assert composed(config="", display_name="d") == {"displayName": "d", "jobSpec": {}}
 
 
 UNKNOWN = "network: n\nnewThing: {a: 1}\nworkerPoolSpecs:\n- {containerSpec: {imageUri: i, image_url: j}}\n"
@@ -216,8 +223,8 @@ def test_unknown_fields_are_kept_apart_where_they_are_allowed(tmp_path: Path) ->
 def test_pools_from_flags_leave_nothing_of_those_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text(UNKNOWN)
-    pools = parse_pools(["machine-type=n2,container-image-uri=gcr.io/p/j"])
-    request = JobRequest(config=str(file), allow_unknown_fields=True, pools=pools)
+    pools = ["machine-type=n2,container-image-uri=gcr.io/p/j"]
+    request = asked(config=str(file), allow_unknown_fields=True, worker_pool_spec=pools)
     assert compose(request, executor_required=True).unknown_fields == {"jobSpec": {"newThing": {"a": 1}}}
 
 

@@ -11,8 +11,10 @@ import pytest
 from vtrain.backends import Plan
 from vtrain.backends.image_order import ImageOrder
 from vtrain.core.compose import Draft, JobRequest, compose, make_source
+from vtrain.core.job_layers import EVERY_POOL, Layer, at, named
 from vtrain.core.submission import Place, prepare
-from vtrain.flags.request import parse_pools
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.request import JobLine
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.staging import LocalBuckets
@@ -25,9 +27,13 @@ POOLS = (
 )
 
 
-def draft(folder: Path, **request: Any) -> Draft:
-    pools = parse_pools([pool.format(folder) for pool in POOLS])
-    return compose(JobRequest(fields={"displayName": "d"}, pools=pools, **request), executor_required=True)
+BASE = Layer(named("image"), at(f"jobSpec.{EVERY_POOL}.image", "base:1"))
+
+
+def draft(folder: Path, **flags: Any) -> Draft:
+    pools = [pool.format(folder) for pool in POOLS]
+    spec = SpecFlags(display_name="d", worker_pool_spec=pools, **flags)
+    return compose(JobLine(spec=spec, trainer=TrainerFlags()).request(None), executor_required=True)
 
 
 def finished(made: Draft) -> list[dict[str, Any]]:
@@ -38,7 +44,7 @@ def finished(made: Draft) -> list[dict[str, Any]]:
 
 
 def test_every_pool_of_the_trainer_runs_the_image(tmp_path: Path) -> None:
-    made = draft(tmp_path, args=("--a",), env={"X": "1"})
+    made = draft(tmp_path, args=["--a"], env=["X=1"])
     assert made.output_image_uri == "gcr.io/p/out"
     for pool in finished(made):
         assert "pythonPackageSpec" not in pool
@@ -51,7 +57,7 @@ def test_every_pool_of_the_trainer_runs_the_image(tmp_path: Path) -> None:
 
 
 def test_a_command_line_takes_the_place_of_the_entry_point(tmp_path: Path) -> None:
-    made = draft(tmp_path, command=("sh", "-c"))
+    made = draft(tmp_path, command=["sh,-c"])
     assert [pool["containerSpec"]["command"] for pool in finished(made)] == [["sh", "-c"]] * 2
 
 
@@ -65,7 +71,7 @@ def test_a_pool_with_a_module_of_its_own_gets_a_command(tmp_path: Path) -> None:
         "- {replicaCount: 1, containerSpec: {imageUri: other}}\n"
     )
     source = make_source(folder=str(tmp_path), python_module="", script="")
-    request = JobRequest(config=str(config), source=source, output_image_uri="out", executor_image_uri="base")
+    request = JobRequest(config=str(config), source=source, output_image_uri="out", layers=(BASE,))
     made = compose(request, executor_required=True)
     assert made.output_image_uri == "out"
     pools = finished(made)
@@ -87,9 +93,9 @@ def test_prepare_names_the_image_in_the_job(tmp_path: Path, output: str, push: b
     (tmp_path / "task.py").write_text("print(1)\n")
     source = make_source(folder=str(tmp_path), python_module="task", script="")
     request = JobRequest(
-        fields={"displayName": "d"},
+        fallback_name="d",
         source=source,
-        executor_image_uri="base:1",
+        layers=(BASE,),
         output_image_uri=output,
         assignments=("workerPoolSpecs[0].machineSpec.machineType=n1-standard-4",),
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vtrain.core.pools import check_pools, pool_document
+from vtrain.core.pools import check_executors, check_pools, pools_document
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.request import parse_pools
 
@@ -14,7 +14,10 @@ PACKAGED = "machine-type=n1,executor-image-uri=gcr.io/p/e,local-package-path=.,p
 
 
 def check(*values: str, executor_required: bool = True) -> None:
-    check_pools(parse_pools(values), executor_required=executor_required)
+    pools = parse_pools(values)
+    check_pools(pools)
+    if executor_required:
+        check_executors(pools_document(pools), packaged="local-package-path" in pools[0])
 
 
 @pytest.mark.parametrize(
@@ -36,11 +39,10 @@ def check(*values: str, executor_required: bool = True) -> None:
                 "pythonPackageSpec": {"executorImageUri": "gcr.io/p/e", "pythonModule": "trainer.task"},
             },
         ),
-        ("", {}),
     ],
 )
 def test_a_pool_becomes_a_worker_pool_spec(value: str, document: dict[str, Any]) -> None:
-    assert pool_document(parse_pools([value])[0], [], packaged=False) == document
+    assert pools_document(parse_pools([value, ""])) == [document, {}]
 
 
 def test_lists_inside_a_pool_split_on_semicolons_or_their_own_delimiter() -> None:
@@ -121,9 +123,9 @@ def test_what_does_not_parse_is_exit_2(value: str, words: str) -> None:
 
 
 def test_empty_values_are_none() -> None:
-    (pool,) = parse_pools(["machine-type=,accelerator-type=,container-image-uri="])
-    check_pools([pool], executor_required=True)
-    assert pool_document(pool, [], packaged=False) == {"machineSpec": {"machineType": ""}, "replicaCount": 1}
+    value = "machine-type=,accelerator-type=,container-image-uri="
+    check(value)
+    assert pools_document(parse_pools([value])) == [{"machineSpec": {"machineType": ""}, "replicaCount": 1}]
 
 
 @pytest.mark.parametrize(
@@ -136,5 +138,5 @@ def test_empty_values_are_none() -> None:
 )
 def test_what_to_write_is_told(value: str, hint: str) -> None:
     with pytest.raises(ConfigError) as refusal:
-        check_pools(parse_pools([value]), executor_required=True)
+        check(value)
     assert hint in refusal.value.hint

@@ -14,10 +14,10 @@ from vtrain.flags.grammar import (
     join_lists,
     proto_duration,
     split_dict,
+    split_env,
     split_list,
     whole_number,
 )
-from vtrain.flags.request import split_env
 
 PLAIN = st.text(st.characters(exclude_characters=",^", exclude_categories=["Cs"]), min_size=1, max_size=6)
 

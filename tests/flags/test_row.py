@@ -88,6 +88,7 @@ def test_every_row_names_a_field(group: type[FlagGroup], message: type[Message])
     for path in paths:
         below: type[Message] | None = message
         path = path.replace("jobSpec", "trialJobSpec" if group is TuningFlags else "jobSpec")
+        path = path.replace("[*]", ".containerSpec")  # of every pool, the task
         for step in path.replace("[0]", "").split("."):
             if below is None:  # a document, such as a probe's
                 break

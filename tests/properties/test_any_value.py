@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from vtrain.core.pools import COUNTS, EXTRA_KEYS, KEYS, check_pools, pool_document
+from vtrain.core.pools import COUNTS, EXTRA_KEYS, KEYS, check_executors, check_pools, pools_document
 from vtrain.errors import ConfigError, UsageError, VtrainError
 from vtrain.flags import containers, grammar
 from vtrain.flags.containers import read_mounts
 from vtrain.flags.flags_file import expand_flags_files
 from vtrain.flags.job_options import ContainerFlags
-from vtrain.flags.request import parse_pools, split_env
+from vtrain.flags.request import parse_pools
 from vtrain.flags.resource_config import KEYS as RESOURCE_KEYS
 from vtrain.flags.resource_config import (
     check_flag_pools,
@@ -46,7 +46,7 @@ LISTS = st.text("^;,:=a 1", max_size=16)
         lambda text: grammar.proto_duration(text, "--a"),
         lambda text: grammar.split_list(text, "--a"),
         lambda text: grammar.split_dict(text, "--a"),
-        lambda text: split_env([text]),
+        lambda text: grammar.split_env([text]),
         lambda text: grammar.join_dicts([text, text], "--a"),
         lambda text: grammar.labels([text], "--labels"),
         lambda text: parse_pools([text]),
@@ -108,7 +108,7 @@ def test_what_was_split_splits_the_same_when_it_is_joined(text: str) -> None:
 
 @given(st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True), TEXT))
 def test_the_environment_comes_back(env: dict[str, str]) -> None:
-    assert split_env(f"{name}={value}" for name, value in env.items()) == (env, ())
+    assert grammar.split_env(f"{name}={value}" for name, value in env.items()) == (env, ())
 
 
 POOL_VALUES = st.sampled_from(
@@ -133,9 +133,11 @@ def test_pools_are_what_the_api_takes_or_refused(pools: list[dict[str, str]], re
         return
     assert list(read) == [{key: pool_value(key, text) for key, text in pool.items()} for pool in pools]
     try:
-        check_pools(read, executor_required=required)
-        for pool in read:
-            read_message(WorkerPoolSpec, pool_document(pool, (), packaged="local-package-path" in read[0]))
+        check_pools(read)
+        documents = pools_document(read)
+        for document in documents:
+            read_message(WorkerPoolSpec, document)
+        check_executors(documents if required else [], packaged="local-package-path" in read[0])
     except VtrainError as refusal:
         assert refusal.exit_code in (1, 2)
 

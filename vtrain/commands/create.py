@@ -146,12 +146,12 @@ def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> N
 def _named_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobRequest:
     """The request of a `create` line. Raises UsageError if the trainer or the job's name is missing."""
     request = line.request(remainder)
-    if request.config is None and not request.pools and request.source is None:
+    if not request.says_what_runs:
         hint = (
             f"Name a script (vtrain submit train.py), or give --worker-pool-spec or --config. {PROJECT_HINT}"
         )
         raise UsageError("What to run is not given.", hint=hint)
-    named = "displayName" in request.fields or request.fallback_name
+    named = request.says("displayName") or request.fallback_name
     if request.config is None and not named and not request.assignments:
         raise UsageError(NO_NAME)
     return request

@@ -33,6 +33,7 @@ from vtrain.commands.drafting import (
 from vtrain.commands.session import Session, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
 from vtrain.core.compose import JobRequest, make_source
+from vtrain.core.job_layers import EVERY_POOL, Layer, at, named
 from vtrain.core.preparation import draft_request, packages_place
 from vtrain.core.target import LocalCommand
 from vtrain.core.verdict import raise_local_verdict
@@ -162,16 +163,15 @@ def _without_trainer(trainer: TrainerFlags) -> TrainerFlags:
 
 def _with_defaults(request: JobRequest, trainer: TrainerFlags, output_image_uri: str) -> JobRequest:
     """A name, where none is given; an image alone is a container."""
-    source, pools = request.source, request.pools
-    if not (source or pools or request.config):
+    if not request.says_what_runs:
         if output_image_uri:
             raise ConfigError("--output-image-uri names a trainer's image, and no trainer is named.")
-        pools = ({"machine-type": "", "container-image-uri": trainer.executor_image_uri},)
+        image = at(f"jobSpec.{EVERY_POOL}.image", trainer.executor_image_uri)
+        request = request.over(Layer(named("--executor-image-uri"), image))
     return msgspec.structs.replace(
         request,
-        pools=pools,
         output_image_uri=output_image_uri or request.output_image_uri,
-        fallback_name=request.fallback_name or _name_of(source)[:MAX_DISPLAY_NAME],
+        fallback_name=request.fallback_name or _name_of(request.source)[:MAX_DISPLAY_NAME],
     )
 
 

@@ -45,7 +45,7 @@ def environment(given: EnvironmentLine, remainder: tuple[str, ...] | None) -> No
 
 def _unnamed(request: JobRequest) -> JobRequest:
     """The request, which needs no display name here. Raises UsageError where what would run is missing."""
-    if request.config is None and not request.pools and request.source is None:
+    if not request.says_what_runs:
         hint = f"Give --config, --worker-pool-spec or both. {PROJECT_HINT}"
         raise UsageError("What would run is not given.", hint=hint)
     return msgspec.structs.replace(request, fallback_name=NAME)

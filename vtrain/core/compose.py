@@ -1,21 +1,20 @@
-"""Lay flags over a config file: the result is a job, and a trainer to package.
+"""Lay what is asked for over a config file: the result is a job, and a trainer to package.
 
-In order: the file; `--worker-pool-spec` in place of its pools; single flags in place of their field;
-`--args` and `--command` into every pool; labels and `--env` merged by name; `--set` last.
+In order: the file; the project's table; `--worker-pool-spec` in place of the pools; single flags in place of
+their field; then what is for the first pool and for every one; `--set` last.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
-from vtrain.core.pools import EXTRA_KEYS, Pool, check_config_pools, check_pools, pool_document
+from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, Origin, named
+from vtrain.core.pools import check_config_pools, check_executors
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
@@ -32,31 +31,35 @@ if TYPE_CHECKING:
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags of a job, parsed by gcloud's grammar. None means that a flag was not given.
+    """What is asked for: a job in layers, and the trainer to be packaged for it.
 
-    `fields` is the part of the CustomJob that flags set as they are, and `machine` the part of its first
-    WorkerPoolSpec. An empty `config` is an empty file.
-    The caller knows the values of `env_names`, and adds them to `env` before the job is composed.
-    `fallback_name` is used where neither file nor flag gives a name, and `trainer_pools` where neither gives
-    pools.
+    `layers` lie over the file of `config`, and `assignments` (`--set`) over these. An empty `config` is an
+    empty file. The caller knows the values of `env_names`, and lays them over before the job is composed.
+    `fallback_name` is used where neither file nor layer gives a name.
     """
 
     config: str | None = None
     allow_unknown_fields: bool = False
-    pools: tuple[Pool, ...] = ()
-    args: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
-    package_uris: tuple[str, ...] = ()
-    env: dict[str, str] = {}
+    layers: tuple[Layer, ...] = ()
     env_names: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
-    fields: dict[str, Any] = {}
-    machine: dict[str, Any] = {}
     source: TrainerSource | None = None
-    executor_image_uri: str = ""
     output_image_uri: str = ""
     fallback_name: str = ""
-    trainer_pools: tuple[dict[str, Any], ...] = ({"replicaCount": 1},)
+
+    def says(self, path: str) -> bool:
+        """Whether a layer says something at a path, such as `jobSpec.workerPoolSpecs`."""
+        return path in Fold(self.layers).origins
+
+    @property
+    def says_what_runs(self) -> bool:
+        """Whether there are a file, a trainer, pools or an image."""
+        is_given = self.config is not None or self.source is not None
+        return is_given or self.says(f"jobSpec.{POOLS}") or self.says(f"jobSpec.{EVERY_POOL}.image")
+
+    def over(self, *layers: Layer) -> JobRequest:
+        """The request with more layers over its own."""
+        return msgspec.structs.replace(self, layers=(*self.layers, *layers))
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +73,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A job whose trainer may still have to be packaged.
 
     `command` is for containers that run it, `output_image_uri` the name that its image is given.
-    `unknown_fields` is a document of what the API is not known to have, to be sent all the same. `config` is
-    the file of `--config`, if any, and `file_document` the job as that file alone describes it. `paths` tells
-    the job's message, and the field in which it says what runs. `wrap` makes of the job what is submitted.
+    `unknown_fields` is a document of what the API is not known to have, to be sent all the same. `blame` puts
+    who said a field in front of an error about it. `paths` tells the job's message, and the field in which it
+    says what runs. `wrap` makes of the job what is submitted.
     """
 
     document: dict[str, Any]
@@ -80,25 +83,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     output_image_uri: str = ""
     unknown_fields: dict[str, Any] = {}
-    config: ConfigFile | None = None
-    file_document: dict[str, Any] = {}
+    blame: Origin = lambda error: error
     paths: PathRoot = CUSTOM_JOB_PATHS
     wrap: Callable[[Job], Job] = lambda job: job
-
-    @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Name the file, and the line, in an error about a field that no flag has changed."""
-        try:
-            yield
-        except FieldError as error:
-            now, before = (
-                _field_at(document, error.path, self.paths.spec)
-                for document in (self.document, self.file_document)
-            )
-            if self.config is None or now != before or not self.config.line_of(error.path):
-                raise
-            with self.config.blamed():
-                raise
 
     @property
     def _pools(self) -> list[dict[str, Any]]:
@@ -177,18 +164,6 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         return self.wrap(cast("Job", read_message(self.paths.job, document)))
 
 
-def _field_at(document: dict[str, Any], path: str, spec: str) -> Any:
-    """The value of a job's field, or of a field of its `spec`; None where there is none."""
-    steps = re.findall(r"[^.\[\]]+", path)
-    value: Any = document if steps and steps[0] in document else document.get(spec)
-    for step in steps:
-        if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            value = value.get(step) if isinstance(value, dict) else None
-    return value
-
-
 def _awaits_trainer(pool: dict[str, Any]) -> bool:
     python = pool.get("pythonPackageSpec")
     return python is not None and not python.get("packageUris")
@@ -210,60 +185,106 @@ def compose(
     `api_has` decides on fields of the file that vtrain does not know. `config` is the file, where the caller
     has read it.
     """
-    if config is None and request.config:
-        config = read_config(request.config, "the fields of a CustomJobSpec")
-    document, unknown = _described(config, request, api_has) if config else ({"jobSpec": {}}, {})
-    file_document = deepcopy(document)  # the flags change the other one in place
-    spec: dict[str, Any] = document["jobSpec"]
-    if is_default_output((spec.get("baseOutputDirectory") or {}).get("outputUriPrefix", "")):
-        del spec["baseOutputDirectory"]  # of the job that the file was printed from: each has its own
-    first_pool = request.pools[0] if request.pools else {}
-    if request.pools:
-        spec["workerPoolSpecs"] = _pools_from_flags(request, executor_required)
-        unknown.get("jobSpec", {}).pop("workerPoolSpecs", None)
-    elif config is not None and executor_required and request.source is None:
-        with config.blamed():
-            check_config_pools(spec.get("workerPoolSpecs", []))
-    source = lay_over_pools(spec, request)
-    document = laid_over(document, request.fields)
-    if request.fallback_name:
-        document.setdefault("displayName", request.fallback_name)
-    if "labels" in request.fields:
-        document["labels"] = dict(sorted(document["labels"].items()))  # as gcloud sends them
-    for assignment in request.assignments:
-        assign(document, assignment)
-    return Draft(
-        document=document,
-        source=source,
-        command=request.command,
-        output_image_uri=request.output_image_uri or first_pool.get("output-image-uri", ""),
+    fold, unknown, config = lay_request(request, api_has, config)
+    has_own_pools = request.says(f"jobSpec.{POOLS}")
+    if executor_required and (request.source is None or request.source.in_pool_spec):
+        pools = fold.document["jobSpec"].get(POOLS) or []
+        if has_own_pools:
+            check_executors(pools, packaged=request.source is not None)
+        elif config is not None:
+            with config.blamed():
+                check_config_pools(pools)
+    return draft_of(
+        fold,
+        request,
         unknown_fields=unknown,
-        config=config,
-        file_document=file_document,
+        assignments=request.assignments,
+        has_file=config is not None and not has_own_pools,
     )
 
 
-def lay_over_pools(spec: dict[str, Any], request: JobRequest) -> TrainerSource | None:
-    """Lay a trainer, arguments, variables and machines over a spec's pools. The trainer, if there is one.
+def lay_request(
+    request: JobRequest, api_has: ApiHas, config: ConfigFile | None = None, spec: str = "jobSpec"
+) -> tuple[Fold, dict[str, Any], ConfigFile | None]:
+    """The layers of a request over its file, what of the file is unknown, and the file."""
+    name = {"displayName": request.fallback_name} if request.fallback_name else {}
+    fold = Fold([Layer(lambda error: error, name)], spec)
+    if config is None and request.config:
+        config = read_config(request.config, "the fields of a CustomJobSpec")
+    document, unknown = _described(config, request, api_has) if config else ({"jobSpec": {}}, {})
+    fold.lay(Layer(config.blame_line if config else lambda error: error, document))
+    for layer in request.layers:
+        fold.lay(layer)
+    if request.says("labels"):
+        fold.document["labels"] = dict(sorted(fold.document["labels"].items()))  # as gcloud sends them
+    if request.says(f"jobSpec.{POOLS}"):
+        unknown.get("jobSpec", {}).pop(POOLS, None)
+    return fold, unknown, config
 
-    Raises UsageError for one that is named twice and for an image that nothing runs in, ConfigError for a
-    trainer that names nothing to run, or that no pool runs.
+
+def draft_of(
+    fold: Fold,
+    request: JobRequest,
+    *,
+    unknown_fields: dict[str, Any],
+    assignments: Sequence[str],
+    has_file: bool = False,
+    paths: PathRoot = CUSTOM_JOB_PATHS,
+) -> Draft:
+    """The draft of folded layers, with the request's trainer in the pools, and assignments on top.
+
+    `has_file` says that the pools are a file's. Raises as `compose` does.
     """
-    source = _source(request)
+    document = deepcopy(fold.document)  # layers may be laid again, and share their values with it
+    spec: dict[str, Any] = document.get(paths.spec, {})
+    command = tuple(spec.get(EVERY_POOL, {}).get("command", ()))
+    source = _spread(spec, request.source, has_file=has_file)
+    if spec or paths.spec == "jobSpec":
+        document[paths.spec] = spec
+    for assignment in assignments:
+        fold.say(assign(document, assignment, paths), named("--set"))
+    return Draft(
+        document=document,
+        source=source,
+        command=command,
+        output_image_uri=request.output_image_uri,
+        unknown_fields=unknown_fields,
+        blame=fold.blame,
+        paths=paths,
+    )
+
+
+def _spread(spec: dict[str, Any], source: TrainerSource | None, *, has_file: bool) -> TrainerSource | None:
+    """Spread over a spec's pools what layers say of the first and of every one. The trainer, if there is one.
+
+    Raises UsageError for an image that nothing runs in, ConfigError for a trainer that names nothing to run,
+    or that no pool runs.
+    """
+    first, every = spec.pop(FIRST_POOL, {}), spec.pop(EVERY_POOL, {})
+    image, pools = every.get("image", ""), spec.get(POOLS) or []
     if source is not None:
-        _add_python_packages(spec, request)
-        if not any(map(_awaits_trainer, spec["workerPoolSpecs"])):
+        pools = pools or [{"replicaCount": 1}]
+        for pool in pools:
+            if pool and "containerSpec" not in pool:  # what names no program runs the trainer
+                pool.setdefault("pythonPackageSpec", {}).update({"executorImageUri": image} if image else {})
+        if not any(map(_awaits_trainer, pools)):
             raise ConfigError(
                 "A trainer is named, and no worker pool runs it: each has an image or packages of its own.",
                 hint="Name the image in which it runs as executor-image-uri, or leave the trainer out.",
             )
-        source = _settle_module(spec["workerPoolSpecs"], source)
-    elif request.executor_image_uri and request.config and not request.pools:
-        _set_executor_image(spec.get("workerPoolSpecs") or [], request.executor_image_uri)
-    pools = spec.get("workerPoolSpecs") or []
-    _lay_over_tasks(pools, request)
-    if pools and request.machine:
-        _lay_over_machines(pools, request.machine)
+        source = _settle_module(pools, source)
+    elif image and has_file:
+        _set_executor_image(pools, image)
+    elif image:
+        pools = pools or [{"replicaCount": 1}]
+        for pool in filter(None, pools):
+            pool |= {"machineSpec": pool.get("machineSpec", {}), "containerSpec": {"imageUri": image}}
+    for pool in pools:
+        _lay_over_task(pool, every)
+    if pools and first:
+        _lay_over_machines(pools, first)
+    if pools:
+        spec[POOLS] = pools
     return source
 
 
@@ -279,11 +300,15 @@ def _described(
         content = with_json_names(CustomJob, config.content)
         if set(content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec))):
             spec, unknown = _normalise(CustomJobSpec, config.content, request, api_has)
-            return {"jobSpec": spec}, {"jobSpec": unknown} if unknown else {}
-        check_place(content, CUSTOM_JOB_PATHS)
-        job = {name: value for name, value in content.items() if name not in CustomJob.output_fields}
-        document, unknown = _normalise(CustomJob, job, request, api_has)
-        return {"jobSpec": {}} | document, unknown
+            document, unknown = {"jobSpec": spec}, {"jobSpec": unknown} if unknown else {}
+        else:
+            check_place(content, CUSTOM_JOB_PATHS)
+            job = {name: value for name, value in content.items() if name not in CustomJob.output_fields}
+            document, unknown = _normalise(CustomJob, job, request, api_has)
+            document = {"jobSpec": {}} | document
+    if is_default_output((document["jobSpec"].get("baseOutputDirectory") or {}).get("outputUriPrefix", "")):
+        del document["jobSpec"]["baseOutputDirectory"]  # of the printed job: each has its own
+    return document, unknown
 
 
 def check_place(content: dict[Any, Any], paths: PathRoot) -> None:
@@ -305,34 +330,6 @@ def _normalise(
     content = with_json_names(cls, content)
     known, unknown = accepted_fields(cls, content, allowed=request.allow_unknown_fields, api_has=api_has)
     return to_document(read_message(cls, known)), unknown
-
-
-def _pools_from_flags(request: JobRequest, executor_required: bool) -> list[dict[str, Any]]:
-    pools = request.pools
-    check_pools(pools, executor_required=executor_required and request.source is None)
-    packaged = "local-package-path" in pools[0]
-    if packaged:
-        software = {k: v for k, v in pools[0].items() if k in ("executor-image-uri", "python-module")}
-        # gcloud gives every pool the first one's program, and an empty pool keeps its place
-        pools = tuple(pool | software if pool else pool for pool in pools)
-    uris = () if packaged else request.package_uris
-    return [pool_document(pool, uris, packaged=packaged) for pool in pools]
-
-
-def _source(request: JobRequest) -> TrainerSource | None:
-    """The trainer to package, from single flags or from the first pool."""
-    first = request.pools[0] if request.pools else {}
-    if "local-package-path" not in first:
-        return request.source
-    if request.source is not None:
-        raise UsageError("--local-package-path is given twice: as a flag and in --worker-pool-spec.")
-    return make_source(
-        in_pool_spec=True,
-        folder=first["local-package-path"],
-        python_module=first.get("python-module", ""),
-        script=first.get("script", ""),
-        **{key.replace("-", "_"): first.get(key, ()) for key in EXTRA_KEYS},
-    )
 
 
 def make_source(
@@ -360,18 +357,6 @@ def make_source(
     )
 
 
-def _add_python_packages(spec: dict[str, Any], request: JobRequest) -> None:
-    """Give every pool that names no program a Python package; without pools, one replica."""
-    pools = spec.setdefault("workerPoolSpecs", [])
-    if not pools:
-        pools.extend(dict(pool) for pool in request.trainer_pools)
-    for pool in pools:
-        if pool and "containerSpec" not in pool:
-            python = pool.setdefault("pythonPackageSpec", {})
-            if request.executor_image_uri:
-                python["executorImageUri"] = request.executor_image_uri
-
-
 def _set_executor_image(pools: list[dict[str, Any]], image: str) -> None:
     """Give the pools of a file the image of the flag. Raises UsageError where none would run in it."""
     tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
@@ -396,18 +381,19 @@ def _settle_module(pools: list[dict[str, Any]], source: TrainerSource) -> Traine
     return msgspec.structs.replace(source, python_module=modules[0])
 
 
-def _lay_over_tasks(pools: list[dict[str, Any]], request: JobRequest) -> None:
-    for pool in pools:
-        for key in ("containerSpec", "pythonPackageSpec"):
-            task = pool.get(key)
-            if task is None:
-                continue
-            if request.args:
-                task["args"] = list(request.args)
-            if request.command and key == "containerSpec":
-                task["command"] = list(request.command)
-            if request.env:
-                task["env"] = _merge_env(task.get("env", []), request.env)
+def _lay_over_task(pool: dict[str, Any], every: dict[str, Any]) -> None:
+    """Give a pool's task what every one is given: lists in place of its own, variables by their names."""
+    for key in ("containerSpec", "pythonPackageSpec"):
+        task = pool.get(key)
+        if task is None:
+            continue
+        if every.get("args"):
+            task["args"] = list(every["args"])
+        if every.get("command") and key == "containerSpec":
+            task["command"] = list(every["command"])
+        if given := every.get("env"):
+            own = {variable.get("name"): variable for variable in task.get("env", [])}
+            task["env"] = list((own | {k: {"name": k, "value": v} for k, v in given.items()}).values())
 
 
 def _lay_over_machines(pools: list[dict[str, Any]], machine: dict[str, Any]) -> None:
@@ -420,6 +406,8 @@ def _lay_over_machines(pools: list[dict[str, Any]], machine: dict[str, Any]) -> 
     hardware = {key: value for key, value in machine.items() if key != "replicaCount"}
     pools[0] = laid_over(first, hardware)
     spec = pools[0].get("machineSpec", {})
+    if spec.get("acceleratorType"):
+        spec.setdefault("acceleratorCount", 1)
     if spec.get("acceleratorType") and not spec.get("machineType"):
         kind, count = spec["acceleratorType"], spec.get("acceleratorCount", 1)
         carriers, others_carry = machines_with(kind, count), machines_with(kind)
@@ -434,14 +422,7 @@ def _lay_over_machines(pools: list[dict[str, Any]], machine: dict[str, Any]) -> 
     if others and all(others[0].get(key) == first.get(key) for key in ("machineSpec", "diskSpec")):
         pools[1] |= {key: deepcopy(pools[0][key]) for key in hardware}
     if "replicaCount" in machine:
-        rest = machine["replicaCount"] - 1
+        count = machine["replicaCount"]
         second = (pools[1] if others else {}) or deepcopy(pools[0])
-        pools[0]["replicaCount"] = 1
-        pools[1:2] = [second | {"replicaCount": rest}] if rest else [{}] * (len(pools) > 2)
-
-
-def _merge_env(env: list[dict[str, str]], changes: dict[str, str]) -> list[dict[str, str]]:
-    given = {name: {"name": name, "value": value} for name, value in changes.items()}
-    kept = [given.get(variable.get("name", ""), variable) for variable in env]
-    there = {variable.get("name") for variable in env}
-    return kept + [variable for name, variable in given.items() if name not in there]
+        pools[0]["replicaCount"] = min(count, 1)
+        pools[1:2] = [second | {"replicaCount": count - 1}] if count > 1 else [{}] * (len(pools) > 2)

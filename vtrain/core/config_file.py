@@ -39,9 +39,16 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
         try:
             yield
         except ConfigError as error:
-            line = self.line_of(self._in_file(error.path)) if isinstance(error, FieldError) else 0
-            place = f"{self.origin}:{line}" if line else self.origin
-            raise ConfigError(f"{place}: {self._in_file(error.message)}", hint=error.hint) from error
+            raise self._blame(error) from error
+
+    def blame_line(self, error: FieldError) -> ConfigError:
+        """The error with the file and the line in front; unchanged where no line of the file is meant."""
+        return self._blame(error) if self.line_of(error.path) else error
+
+    def _blame(self, error: ConfigError) -> ConfigError:
+        line = self.line_of(self._in_file(error.path)) if isinstance(error, FieldError) else 0
+        place = f"{self.origin}:{line}" if line else self.origin
+        return ConfigError(f"{place}: {self._in_file(error.message)}", hint=error.hint)
 
     def _in_file(self, text: str) -> str:
         """A path, or the sentence that begins with one, as the file has it."""

@@ -6,13 +6,11 @@ The rules are gcloud's (`gcloud ai custom-jobs create --help`); the messages nam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from vtrain.core.job_layers import FIRST_POOL, POOLS
 from vtrain.errors import ConfigError, FieldError
 from vtrain.messages.rules import ACCELERATORS, enum_hint
-
-if TYPE_CHECKING:
-    from vtrain.pyproject import ProjectJob
 
 FLAG = "--worker-pool-spec"
 SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
@@ -24,13 +22,18 @@ COUNTS = ("replica-count", "accelerator-count")
 KEYS = frozenset(
     (*MACHINE_KEYS, *SOFTWARE_KEYS, *EXTRA_KEYS, "local-package-path", "output-image-uri"),
 )
+_HARDWARE = {
+    "machine-type": "machineType",
+    "accelerator-type": "acceleratorType",
+    "accelerator-count": "acceleratorCount",
+}
 Pool = dict[str, Any]
 """One pool by these keys: `COUNTS` are numbers, `EXTRA_KEYS` tuples of texts, the others texts."""
 Pools = tuple[Pool, ...]
 
 
-def check_pools(pools: Sequence[Pool], *, executor_required: bool) -> None:
-    """Raise ConfigError for the first of gcloud's rules that the pools break."""
+def check_pools(pools: Sequence[Pool]) -> None:
+    """Raise ConfigError for the first of gcloud's rules that the pools break, whatever runs them."""
     if not pools[0]:
         raise _wrong(0, "may not be empty: it holds the primary replica")
     packaged = "local-package-path" in pools[0]
@@ -42,9 +45,32 @@ def check_pools(pools: Sequence[Pool], *, executor_required: bool) -> None:
         if packaged and index:
             _check_follower(index, pool)
         elif packaged:
-            _check_packaged(index, pool, executor_required)
+            _check_packaged(index, pool)
         elif pool:
-            _check_unpackaged(index, pool, executor_required)
+            _check_unpackaged(index, pool)
+
+
+def check_executors(pools: Sequence[dict[str, Any]], *, packaged: bool) -> None:
+    """Raise ConfigError for the first pool of a line that names no image, which a service needs."""
+    for index, pool in enumerate(pools):
+        if "pythonPackageSpec" not in pool or "executorImageUri" in pool["pythonPackageSpec"]:
+            continue
+        if not packaged:
+            raise _no_image(index)
+        what, hint = (
+            "needs executor-image-uri beside local-package-path",
+            "the image that the package runs in.",
+        )
+        raise _wrong(index, what, f"Add executor-image-uri=IMAGE, {hint}")
+
+
+def _no_image(index: int) -> ConfigError:
+    return _wrong(
+        index,
+        "needs exactly one of executor-image-uri and container-image-uri",
+        "Add container-image-uri=IMAGE; or, to run a Python package,\n"
+        "executor-image-uri=IMAGE,python-module=PACKAGE.MODULE.",
+    )
 
 
 def _check_machine(index: int, pool: Pool) -> None:
@@ -68,13 +94,7 @@ def _check_follower(index: int, pool: Pool) -> None:
         raise _wrong(index, f"has {', '.join(named)}, but every pool runs the first pool's local package")
 
 
-def _check_packaged(index: int, pool: Pool, executor_required: bool) -> None:
-    if executor_required and "executor-image-uri" not in pool:
-        raise _wrong(
-            index,
-            "needs executor-image-uri beside local-package-path",
-            "Add executor-image-uri=IMAGE, the image that the package runs in.",
-        )
+def _check_packaged(index: int, pool: Pool) -> None:
     if "container-image-uri" in pool:
         raise _wrong(
             index,
@@ -91,15 +111,10 @@ def _check_packaged(index: int, pool: Pool, executor_required: bool) -> None:
         raise _wrong(index, "has an empty output-image-uri", "Name an image, or leave the key out.")
 
 
-def _check_unpackaged(index: int, pool: Pool, executor_required: bool) -> None:
+def _check_unpackaged(index: int, pool: Pool) -> None:
     images = [key for key in ("executor-image-uri", "container-image-uri") if key in pool]
-    if len(images) > 1 or (not images and (executor_required or "python-module" not in pool)):
-        raise _wrong(
-            index,
-            "needs exactly one of executor-image-uri and container-image-uri",
-            "Add container-image-uri=IMAGE; or, to run a Python package,\n"
-            "executor-image-uri=IMAGE,python-module=PACKAGE.MODULE.",
-        )
+    if len(images) > 1 or (not images and "python-module" not in pool):
+        raise _no_image(index)
     if "container-image-uri" in pool and "python-module" in pool:
         raise _wrong(index, "has python-module, which a container image does not take")
     if "container-image-uri" not in pool and "python-module" not in pool:
@@ -109,12 +124,12 @@ def _check_unpackaged(index: int, pool: Pool, executor_required: bool) -> None:
         raise _wrong(index, f"has {', '.join(extra)}, which go with local-package-path only")
 
 
-def check_changes(given: Sequence[Pool], changed: Sequence[Pool]) -> None:
-    """Raise ConfigError for pools that cannot be laid over a saved job, or that make a bad job of it."""
-    for index, pool in enumerate(given[1:], start=1):
-        _check_follower(index, pool)
-    for index, pool in enumerate(changed):
-        _check_accelerator(index, pool)
+def check_changes(pools: Sequence[Pool], accelerator: str) -> None:
+    """Raise ConfigError for pools that cannot be laid over a job with this accelerator, if it has one."""
+    for index, pool in enumerate(pools):
+        if index:
+            _check_follower(index, pool)
+        _check_accelerator(index, {"accelerator-type": accelerator} | pool if accelerator else pool)
 
 
 def check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
@@ -130,68 +145,52 @@ def check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def pool_document(pool: Pool, package_uris: Sequence[str], *, packaged: bool) -> dict[str, Any]:
-    """The WorkerPoolSpec of one pool as JSON holds it; an empty pool is an empty message."""
-    if not pool:
-        return {}
-    document = {"machineSpec": {"machineType": ""}} | machine_document(pool)
+def pools_document(pools: Sequence[Pool], package_uris: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The WorkerPoolSpecs of pools that name what to run. Each runs the package of the first, if it has one.
+
+    An empty pool keeps its place. gcloud checks no range: the backend's plan does.
+    """
+    packaged = "local-package-path" in pools[0]
+    software = pools[0] if packaged else {}
+    return [
+        machine_document({"machine-type": ""} | pool)
+        | _task_document(software or pool, () if packaged else package_uris, packaged=packaged)
+        if pool
+        else {}
+        for pool in pools
+    ]
+
+
+def _task_document(pool: Pool, package_uris: Sequence[str], *, packaged: bool) -> dict[str, Any]:
     if not packaged and pool.get("container-image-uri"):
-        return document | {"containerSpec": {"imageUri": pool["container-image-uri"]}}
+        return {"containerSpec": {"imageUri": pool["container-image-uri"]}}
     if not packaged and not any((package_uris, pool.get("executor-image-uri"), pool.get("python-module"))):
-        return document
-    python = {
-        "executorImageUri": pool.get("executor-image-uri", ""),
-        "pythonModule": pool.get("python-module", ""),
-    }
-    return document | {
-        "pythonPackageSpec": python | ({"packageUris": list(package_uris)} if package_uris else {})
-    }
+        return {}
+    keys = {"executor-image-uri": "executorImageUri", "python-module": "pythonModule"}
+    python = {name: pool[key] for key, name in keys.items() if key in pool}
+    return {"pythonPackageSpec": python | ({"packageUris": list(package_uris)} if package_uris else {})}
 
 
 def machine_document(pool: Pool) -> dict[str, Any]:
-    """The part of a WorkerPoolSpec that tells the machines; an empty pool is an empty message."""
-    if not pool:
-        return {}
-    machine: dict[str, Any] = {"machineType": pool["machine-type"]} if pool.get("machine-type") else {}
+    """The part of a WorkerPoolSpec that tells the machines, as far as a whole pool names them."""
+    machine: dict[str, Any] = {"machineType": pool["machine-type"]} if "machine-type" in pool else {}
     if pool.get("accelerator-type"):
         machine["acceleratorType"] = pool["accelerator-type"]
         machine["acceleratorCount"] = pool.get("accelerator-count", 1)
-    # gcloud checks no range: the backend's plan does
     return ({"machineSpec": machine} if machine else {}) | {"replicaCount": pool.get("replica-count", 1)}
 
 
-def container_pools(job: ProjectJob, given: Pools = ()) -> Pools:
-    """The pools of a job that is a container; none where a trainer or a file is named."""
-    if job.path or job.module or job.script or job.config:
-        return ()
-    image = {"container-image-uri": job.image}
-    return tuple({"machine-type": "", **pool, **image} if pool else {} for pool in machine_pools(job, given))
+def changes_document(pools: Sequence[Pool], own: Pool) -> dict[str, Any]:
+    """The part of a spec that pools change of a job's machines, whose `own` keys are given in their words.
 
-
-def trainer_pools(job: ProjectJob, given: Pools = ()) -> tuple[dict[str, Any], ...]:
-    """The pools that run the trainer, where no file describes them."""
-    return tuple(machine_document(pool) for pool in machine_pools(job, given))
-
-
-def machine_pools(job: ProjectJob, given: Pools) -> Pools:
-    """The machines of a job, in the words of --worker-pool-spec.
-
-    One pool that is `given` counts more than the job's keys, and several in place of its pools. Vertex AI
-    wants the primary alone in the first.
+    One pool changes the first; several take the place of the pools. Vertex AI wants the primary alone in the
+    first.
     """
-    own: Pool = {"machine-type": job.machine_type} if job.machine_type else {}
-    if job.accelerator_type:
-        own |= {"accelerator-type": job.accelerator_type}
-        own |= {"accelerator-count": job.accelerator_count or 1}
-    changed = tuple(
-        own | {key: pool[key] for key in MACHINE_KEYS if key in pool} if pool else {} for pool in given
-    )
-    if len(given) > 1:
-        return changed
-    machine = (changed and changed[0]) or own
-    count = machine.get("replica-count", job.replica_count)
-    sizes = (1, count - 1) if count > 1 else (count,)
-    return tuple(machine | {"replica-count": size} for size in sizes)
+    if len(pools) == 1:
+        hardware = {name: pools[0][key] for key, name in _HARDWARE.items() if key in pools[0]}
+        count = {"replicaCount": pools[0]["replica-count"]} if "replica-count" in pools[0] else {}
+        return {FIRST_POOL: ({"machineSpec": hardware} if hardware else {}) | count}
+    return {POOLS: [machine_document(own | pool) if pool else {} for pool in pools]}
 
 
 def _wrong(index: int, what: str, hint: str = "") -> ConfigError:

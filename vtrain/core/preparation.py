@@ -12,9 +12,10 @@ from vtrain.backends.interface import DEBUGPY_FLAG, RuntimeBackend, TrainerForm
 from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
+from vtrain.core.job_layers import EVERY_POOL, Layer, at, named
 from vtrain.core.submission import Place, Prepared, prepare
 from vtrain.core.target import R, Session, Target
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.messages.codec import to_document
 from vtrain.messages.resources import Job
 from vtrain.messages.secrets import MASK, plain_secrets
@@ -107,11 +108,13 @@ def prepare_draft(
 ) -> Prepared:
     """The plan of the draft's job, in the session that was opened for it. Nothing is written yet.
 
-    Raises as `prepare` does, with the line of the file that is wrong, and as `_check_secrets` does.
+    Raises as `prepare` does, with the one in front who said the wrong field, and as `_check_secrets` does.
     """
     image = image_order(session, draft) if baked else None
-    with draft.blamed():
+    try:
         prepared = prepare(draft, session.jobs, packages, strict=strict, image=image)
+    except FieldError as error:
+        raise draft.blame(error) from None
     job, local = prepared.plan.job, session.is_local
     secrets = _check_secrets(job, local=local, allowed=secrets_allowed, strict=strict)
     return msgspec.structs.replace(prepared, secrets=secrets)
@@ -197,7 +200,7 @@ def _with_callers_values(request: JobRequest, *, local: bool) -> JobRequest:
             hint=f"Write --env {name}=VALUE. {_KEEP}",
         )
     asked = {name: _callers_value(name) for name in request.env_names}
-    return msgspec.structs.replace(request, env=request.env | asked, env_names=())
+    return request.over(Layer(named("--env"), at(f"jobSpec.{EVERY_POOL}.env", asked)))
 
 
 def _callers_value(name: str) -> str:

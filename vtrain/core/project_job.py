@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from vtrain.core.compose import JobRequest, make_source
-from vtrain.core.pools import EXTRA_KEYS, MACHINE_KEYS, Pools, container_pools, trainer_pools
+from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, Layer, Origin, at
+from vtrain.core.pools import EXTRA_KEYS, MACHINE_KEYS, Pool
 from vtrain.errors import ConfigError, PackagingError, UsageError
 from vtrain.messages.rules import (
     ACCELERATORS,
@@ -22,8 +22,7 @@ from vtrain.messages.rules import (
     enum_hint,
     is_account,
 )
-from vtrain.messages.service_documents import laid_over
-from vtrain.packaging.source import check_module_name, relative_path
+from vtrain.packaging.source import TrainerSource, check_module_name, relative_path
 from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
@@ -47,55 +46,49 @@ def project_request(project: Pyproject, job: ProjectJob) -> JobRequest:
     if job.path or job.module or job.script:
         folder = str(below(project, job.path))
         source = make_source(folder=folder, python_module=job.module, script=job.script)
-    config = str(below(project, job.config)) if job.config else None
-    request = JobRequest(config=config, source=source, executor_image_uri=job.image)
-    return with_project_job(request, project, job)
-
-
-def with_project_job(
-    request: JobRequest, project: Pyproject | None, job: ProjectJob, pools: Pools = ()
-) -> JobRequest:
-    """The request with the project's job below it. `pools` change the machines and the images of the job.
-
-    What is to be packaged, and the file of `config`, are those of the request. Without a `project` the job is
-    the request's own trainer.
-    """
-    if not job.config:  # else the pools are the file's, or those of the request
-        request = msgspec.structs.replace(
-            request,
-            pools=container_pools(job, pools),
-            trainer_pools=trainer_pools(job, pools),
-            output_image_uri=pools[0].get("output-image-uri", "") if pools else "",
-        )
-    env = {name: value for name, value in job.env.items() if name not in request.env_names}
-    source, first = request.source, pools[0] if pools and not job.config else {}
-    if source is not None:
-        names = [(key, key.replace("-", "_")) for key in EXTRA_KEYS]
-        extras = {name: first.get(key) or getattr(source, name) or getattr(job, name) for key, name in names}
-        source = msgspec.structs.replace(source, **extras)
-    return msgspec.structs.replace(
-        request,
-        args=request.args or job.args,
-        command=request.command or job.command,
-        env=env | request.env,
-        source=source,
-        fields=laid_over(job_fields(job), request.fields),
-        fallback_name=(project.name or project.file.parent.name)[:MAX_DISPLAY_NAME] if project else "",
+    return JobRequest(
+        config=str(below(project, job.config)) if job.config else None,
+        source=with_extras(source, job, {}),
+        layers=job_layers(job, project.blames),
+        fallback_name=project_name(project),
     )
 
 
-def job_fields(job: ProjectJob) -> dict[str, Any]:
-    """The fields of a CustomJob that the project's job sets as they are."""
-    job_spec = {
-        "serviceAccount": job.service_account,
-        "baseOutputDirectory": {"outputUriPrefix": job.output_dir} if job.output_dir else None,
-    }
-    given = {
-        "displayName": job.name,
-        "labels": job.labels,
-        "jobSpec": {name: value for name, value in job_spec.items() if value},
-    }
-    return {name: value for name, value in given.items() if value}
+def project_name(project: Pyproject) -> str:
+    """The name of a job that says none: the project's, or its folder's."""
+    return (project.name or project.file.parent.name)[:MAX_DISPLAY_NAME]
+
+
+def with_extras(source: TrainerSource | None, job: ProjectJob, pool: Pool) -> TrainerSource | None:
+    """The trainer with what the project's job installs and takes along; a pool and flags count more."""
+    if source is None:
+        return None
+    names = [(key, key.replace("-", "_")) for key in EXTRA_KEYS]
+    extras = {name: pool.get(key) or getattr(source, name) or getattr(job, name) for key, name in names}
+    return msgspec.structs.replace(source, **extras)
+
+
+_PLACES = {
+    "name": "displayName",
+    "labels": "labels",
+    "service-account": "jobSpec.serviceAccount",
+    "output-dir": "jobSpec.baseOutputDirectory.outputUriPrefix",
+    "args": f"jobSpec.{EVERY_POOL}.args",
+    "command": f"jobSpec.{EVERY_POOL}.command",
+    "env": f"jobSpec.{EVERY_POOL}.env",
+    "image": f"jobSpec.{EVERY_POOL}.image",
+    "machine-type": f"jobSpec.{FIRST_POOL}.machineSpec.machineType",
+    "accelerator-type": f"jobSpec.{FIRST_POOL}.machineSpec.acceleratorType",
+    "accelerator-count": f"jobSpec.{FIRST_POOL}.machineSpec.acceleratorCount",
+    "replica-count": f"jobSpec.{FIRST_POOL}.replicaCount",
+}
+"""The fields that keys of the project's job set; the others are about the trainer and its place."""
+
+
+def job_layers(job: ProjectJob, origin: Callable[[str], Origin]) -> tuple[Layer, ...]:
+    """A layer for each key that sets a field; `origin` tells who said it."""
+    given = msgspec.to_builtins(job)  # without the keys that are not given
+    return tuple(Layer(origin(key), at(_PLACES[key], given[key])) for key in _PLACES if given.get(key))
 
 
 def below(project: Pyproject, path: str) -> Path:

@@ -178,6 +178,27 @@ def variables(values: list[str], flag: str) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in join_dicts(values, flag).items()]
 
 
+def split_env(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """`--env`, repeated: the variables with a value, and the names whose value the caller has.
+
+    A value may hold anything, commas too. Of a name that is given twice the last counts. Raises UsageError
+    for what is neither.
+    """
+    from vtrain.messages.rules import ENV_NAME  # the messages are not imported by every command
+
+    given: dict[str, str | None] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not ENV_NAME.fullmatch(name):
+            raise UsageError(
+                f"--env: expected NAME=VALUE or NAME, found {text!r}.",
+                hint="Repeat --env for each variable.",
+            )
+        given[name] = value if equals else None
+    with_value = {name: value for name, value in given.items() if value is not None}
+    return with_value, tuple(name for name, value in given.items() if value is None)
+
+
 def account(text: str, flag: str) -> str:
     """A service account. Raises UsageError for what is neither an e-mail nor a number."""
     from vtrain.messages.rules import ACCOUNT_HINT, is_account  # for a flag that few lines have

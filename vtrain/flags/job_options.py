@@ -3,7 +3,15 @@
 from typing import ClassVar
 
 from vtrain.flags.completion import credential_sources, files, machines, modules, one_of, pool, processors
-from vtrain.flags.grammar import accelerator, account, gigabytes, positive_number, proto_duration
+from vtrain.flags.grammar import (
+    accelerator,
+    account,
+    gigabytes,
+    join_lists,
+    positive_number,
+    proto_duration,
+    split_env,
+)
 from vtrain.flags.local_options import InteractiveFlag, LocalFlags
 from vtrain.flags.options import (
     CONTAINERS,
@@ -132,10 +140,25 @@ class SpecFlags(MachineFlags, frozen=True):
         "container-image-uri, executor-image-uri, python-module and more. Repeat for up to four.",
         offer=pool,
     )
-    args: list[str] = items("ARG,…", "Arguments of the trainer, or write them after --.")
-    command: list[str] = items("WORD,…", "Command of the container, in place of the image's.")
+    args: list[str] = items(
+        "ARG,…",
+        "Arguments of the trainer, or write them after --.",
+        to="jobSpec.workerPoolSpecs[*].args",
+        read=join_lists,
+    )
+    command: list[str] = items(
+        "WORD,…",
+        "Command of the container, in place of the image's.",
+        to="jobSpec.workerPoolSpecs[*].command",
+        read=join_lists,
+    )
     python_package_uris: str = text("URI,…", "Packages to install for pools with a Python module.")
-    env: list[str] = items("NAME[=VALUE]", "Variable for the trainer. NAME alone copies yours. Repeatable.")
+    env: list[str] = items(
+        "NAME[=VALUE]",
+        "Variable for the trainer. NAME alone copies yours. Repeatable.",
+        to="jobSpec.workerPoolSpecs[*].env",
+        read=lambda given, _flag: split_env(given)[0],
+    )
     base_output_dir: str | None = flag(
         "URI",
         "Folder for models and checkpoints: gs://… or file:///….",

@@ -15,30 +15,38 @@ from typing import Any
 import msgspec
 
 from vtrain.core.compose import JobRequest, make_source
+from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, at, named
 from vtrain.core.pools import (
     COUNTS,
     EXTRA_KEYS,
     FLAG,
     KEYS,
+    MACHINE_KEYS,
     NAMING_KEYS,
     Pool,
     Pools,
+    changes_document,
     check_changes,
-    machine_pools,
+    check_pools,
+    pools_document,
 )
-from vtrain.core.project_job import below, check_job, find_project_job, with_project_job
+from vtrain.core.project_job import (
+    below,
+    check_job,
+    find_project_job,
+    job_layers,
+    project_name,
+    with_extras,
+)
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.grammar import join_lists, split_dict, split_list, whole_number
+from vtrain.flags.grammar import split_dict, split_env, split_list, whole_number
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.options import ResourceFlags
-from vtrain.flags.row import fields_of
-from vtrain.messages.rules import ENV_NAME
+from vtrain.flags.row import fields_of, layers_of
 from vtrain.packaging.source import TrainerSource
 from vtrain.pyproject import ProjectJob, Pyproject
 from vtrain.settings import user_path
 
-FIRST_POOL = "workerPoolSpecs[0]"
-"""The step of a row's path at which the machines of a job begin."""
 PACKAGE_FORMATS = ("auto", "sdist", "image")
 _KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
 
@@ -76,37 +84,52 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         """
         spec, trainer = self.spec, self.trainer
         check_format(trainer)
-        env, env_names = split_env(spec.env)
-        fields = fields_of(spec)
-        machine = fields.get("jobSpec", {}).pop(FIRST_POOL, {})
+        flags, pools = tuple(layers_of(spec)), parse_pools(spec.worker_pool_spec)
+        if remainder is not None:
+            if spec.args:
+                raise UsageError("--args and '--' both give the trainer's arguments; take one of them.")
+            flags += (Layer(named("--"), at(f"jobSpec.{EVERY_POOL}.args", remainder)),)
+        if spec.spot and spec.flex_start:
+            raise UsageError("--spot and --flex-start exclude each other.")
+        source, _, env_names = trainer_source(trainer), *split_env(spec.env)
+        if pools:
+            # the first needs no machine-type where flags say it
+            machine = Fold(flags).document.get("jobSpec", {}).get(FIRST_POOL, {})
+            is_said = pools[0] and "machineSpec" in machine
+            check_pools(({"machine-type": "", **pools[0]}, *pools[1:]) if is_said else pools)
+            source = _pool_source(pools[0], source)
+            uris = split_list(spec.python_package_uris, "--python-package-uris")
+            flags = (Layer(named(FLAG), {"jobSpec": {POOLS: pools_document(pools, uris)}}), *flags)
+        image = trainer.executor_image_uri
+        if image and (source is not None or self.job is not None or (spec.config is not None and not pools)):
+            flags += (Layer(named("--executor-image-uri"), at(f"jobSpec.{EVERY_POOL}.image", image)),)
         request = JobRequest(
             config=spec.config,
             allow_unknown_fields=spec.allow_unknown_fields,
-            pools=_with_machine(parse_pools(spec.worker_pool_spec), machine),
-            args=_trainer_arguments(spec.args, remainder),
-            command=join_lists(spec.command, "--command"),
-            package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
-            env=env,
+            layers=flags,
             env_names=env_names,
             assignments=tuple(spec.assignments),
-            fields=fields,
-            machine=machine,
-            source=trainer_source(trainer),
-            executor_image_uri=trainer.executor_image_uri,
+            source=source,
+            output_image_uri=(pools or self.pools or ({},))[0].get("output-image-uri", ""),
         )
-        if spec.spot and spec.flex_start:
-            raise UsageError("--spot and --flex-start exclude each other.")
-        if self.job is None:
-            return request
-        if request.source is None and self.pools and not self.job.config:
-            check_has_folder(map(self.pools[0].get, EXTRA_KEYS))
-        own = msgspec.structs.replace(  # a flag counts more than its key, an empty one too
-            self.job,
-            args=() if spec.args or remainder is not None else self.job.args,
-            command=() if spec.command else self.job.command,
-            output_dir=self.job.output_dir if spec.base_output_dir is None else "",
+        return request if self.job is None else self._over_job(request, self.job)
+
+    def _over_job(self, request: JobRequest, job: ProjectJob) -> JobRequest:
+        """The request with the project's job below it, whose machines the line's pools change."""
+        pools, table = (() if job.config else self.pools), msgspec.to_builtins(job)
+        own = {key: table[key] for key in MACHINE_KEYS if key in table and key != "replica-count"}
+        if request.source is None and pools:
+            check_has_folder(map(pools[0].get, EXTRA_KEYS))
+        if self.spec.base_output_dir is not None:  # a flag counts more than its key, an empty one too
+            job = msgspec.structs.replace(job, output_dir="")
+        keys = job_layers(job, self.project.blames) if self.project is not None else ()
+        changes = [Layer(named(FLAG), {"jobSpec": changes_document(pools, own)})] if pools else []
+        return msgspec.structs.replace(
+            request,
+            layers=(*keys, *changes, *request.layers),
+            source=with_extras(request.source, job, pools[0] if pools else {}),
+            fallback_name=project_name(self.project) if self.project is not None else "",
         )
-        return with_project_job(request, self.project, own, self.pools)
 
 
 def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) -> JobLine:
@@ -146,7 +169,7 @@ def _with_pools(line: JobLine, pools: Pools) -> JobLine:
         path=trainer.local_package_path or "", module=trainer.python_module, script=trainer.script
     )
     job = line.job or named
-    check_changes(pools, machine_pools(job, pools))
+    check_changes(pools, job.accelerator_type)
     image = pools[0].get("executor-image-uri") if pools else ""
     return msgspec.structs.replace(
         line,
@@ -163,13 +186,6 @@ def _are_of_trainer(pools: Pools, line: JobLine) -> bool:
     named = trainer.local_package_path is not None or trainer.python_module or trainer.script
     says_what = any(key in pool for pool in pools for key in NAMING_KEYS)
     return bool(pools and named) and line.spec.config is None and not says_what
-
-
-def _with_machine(pools: Pools, machine: dict[str, Any]) -> Pools:
-    """The pools, of which the first needs no machine-type where flags say it."""
-    if not pools or not pools[0] or "machineSpec" not in machine:
-        return pools
-    return ({"machine-type": "", **pools[0]}, *pools[1:])
 
 
 def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> None:
@@ -221,15 +237,17 @@ def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -
 
 def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobRequest:
     """The request with the encryption key that the flags name; `project` owns it unless they say another."""
-    key = kms_key_name(spec, project)
-    fields = request.fields | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
-    return msgspec.structs.replace(request, fields=fields)
+    return request.over(*_key_layers(spec, project))
 
 
-def resource_fields(flags: ResourceFlags, project: str) -> dict[str, Any]:
-    """The fields that flags set of a resource, with its encryption key, as `kms_key_name` reads it."""
+def _key_layers(flags: ResourceFlags, project: str) -> tuple[Layer, ...]:
     key = kms_key_name(flags, project)
-    return fields_of(flags) | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
+    return (Layer(named("--kms-key"), at("encryptionSpec.kmsKeyName", key)),) if key else ()
+
+
+def resource_layers(flags: ResourceFlags, project: str) -> tuple[Layer, ...]:
+    """What flags say of a resource, with its encryption key, as `kms_key_name` reads it."""
+    return (*layers_of(flags), *_key_layers(flags, project))
 
 
 def kms_key_name(flags: ResourceFlags, project: str) -> str:
@@ -272,23 +290,19 @@ def _pool_value(key: str, text: str) -> Any:
     return split_list(text, f"{FLAG}: {key}", ";") if key in EXTRA_KEYS else text
 
 
-def split_env(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """`--env`, repeated: the variables with a value, and the names whose value the caller has.
-
-    A value may hold anything, commas too. Of a name that is given twice the last counts. Raises UsageError
-    for what is neither.
-    """
-    given: dict[str, str | None] = {}
-    for text in values:
-        name, equals, value = text.partition("=")
-        if not ENV_NAME.fullmatch(name):
-            raise UsageError(
-                f"--env: expected NAME=VALUE or NAME, found {text!r}.",
-                hint="Repeat --env for each variable.",
-            )
-        given[name] = value if equals else None
-    with_value = {name: value for name, value in given.items() if value is not None}
-    return with_value, tuple(name for name, value in given.items() if value is None)
+def _pool_source(first: Pool, source: TrainerSource | None) -> TrainerSource | None:
+    """The trainer of the first pool, or the one of the flags. Raises UsageError where both name one."""
+    if "local-package-path" not in first:
+        return source
+    if source is not None:
+        raise UsageError("--local-package-path is given twice: as a flag and in --worker-pool-spec.")
+    return make_source(
+        in_pool_spec=True,
+        folder=first["local-package-path"],
+        python_module=first.get("python-module", ""),
+        script=first.get("script", ""),
+        **{key.replace("-", "_"): first.get(key, ()) for key in EXTRA_KEYS},
+    )
 
 
 def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
@@ -324,9 +338,3 @@ def check_format(trainer: TrainerFlags) -> None:
         raise UsageError(
             f"--package-format: expected auto, sdist or image, found {trainer.package_format!r}."
         )
-
-
-def _trainer_arguments(args: list[str], remainder: tuple[str, ...] | None) -> tuple[str, ...]:
-    if args and remainder is not None:
-        raise UsageError("--args and '--' both give the trainer's arguments; take one of them.")
-    return remainder if remainder is not None else join_lists(args, "--args")

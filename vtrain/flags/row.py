@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar
 
 import msgspec
+
+from vtrain.core.job_layers import Document, Fold, Layer, at, named
 
 REQUIRED = object()
 """The default of an argument that has to be given."""
@@ -125,24 +127,21 @@ def given_flags(flags: FlagGroup) -> list[str]:
     return [flag_name(name, row) for name, row in rows if getattr(flags, name) != row.default]
 
 
-def fields_of(flags: FlagGroup) -> dict[str, Any]:
-    """The part of a message that the flags describe, as a document; what is not given is absent.
+def layers_of(flags: FlagGroup) -> Iterator[Layer]:
+    """A layer for each flag that is given and sets a field.
 
     Raises UsageError for a value that its reader refuses.
     """
-    document: dict[str, Any] = {}
     for name, row in rows_of(type(flags)).items():
         value = getattr(flags, name)
         if not row.to or value == row.default:
             continue
-        value = row.read(value, flag_name(name, row)) if row.read is not None else value
-        if value is None or (not value and (row.empty or flags.empty) is IGNORED):
-            continue
-        *parents, last = row.to.split(".")
-        below = document
-        for parent in parents:
-            below = below.setdefault(parent, {})
-        if isinstance(value, dict):
-            value = below.get(last, {}) | value
-        below[last] = list(value) if isinstance(value, tuple) else value
-    return document
+        words = flag_name(name, row)
+        value = row.read(value, words) if row.read is not None else value
+        if value is not None and (value or (row.empty or flags.empty) is CLEARS):
+            yield Layer(named(words), at(row.to, value))
+
+
+def fields_of(flags: FlagGroup) -> Document:
+    """The part of a message that the flags describe; what is not given is absent. Raises as `layers_of`."""
+    return Fold(layers_of(flags)).document

@@ -8,25 +8,23 @@ and its variables in every pool; `--set` last. Source of gcloud's rules: `gcloud
 
 from __future__ import annotations
 
-from copy import deepcopy
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from vtrain.core.compose import Draft, JobRequest, check_place, compose, lay_over_pools
+from vtrain.core.compose import Draft, JobRequest, check_place, draft_of, lay_request
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
+from vtrain.core.job_layers import Document, Fold, Layer
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.request import FIRST_POOL, resource_fields
+from vtrain.flags.request import resource_layers
 from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document, with_json_names
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
-from vtrain.messages.paths import PathRoot, assign
+from vtrain.messages.paths import PathRoot
 from vtrain.messages.rules import check_enum_names
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
-from vtrain.packaging.source import TrainerSource
-
-Document = dict[str, Any]
 
 TRIAL = "trialJobSpec"
 _PATHS = PathRoot(job=HyperparameterTuningJob, spec=TRIAL)
@@ -75,33 +73,40 @@ def compose_tuning(
     `project` owns the encryption key where nothing else is said. Raises UsageError where a flag does not
     parse, ConfigError where the file or a value is wrong.
     """
-    given = resource_fields(flags, project)
-    trial_fields, study_fields = given.pop("jobSpec", {}), given.pop("studySpec", {})
-    if machine := trial_fields.pop(FIRST_POOL, {}):
-        trial = msgspec.structs.replace(trial, machine=machine)
     document, unknown = _described(file, api_has)
-    file_document = deepcopy(document)
-    # a name to fall back on comes with the project's job: the trials run that, and it is drafted as a job
-    base = compose(trial, executor_required=False, api_has=api_has) if trial.fallback_name else None
-    source = _lay_over_spec(document, base, trial)
-    document |= given
+    if not trial.fallback_name:  # which comes with the project's job: another file is the one that is given
+        trial = msgspec.structs.replace(trial, config=None)
+    fold, unknown_below, _ = lay_request(trial, api_has, spec=TRIAL)
+    if not (trial.fallback_name or trial.source):
+        del fold.document[TRIAL]  # nobody but the file says what a trial runs
+    fold.lay(Layer(file.blame_line, document))
     for name in ("maxTrialCount", "parallelTrialCount"):
-        document.setdefault(name, 1)
-    if "studySpec" in document:
-        document["studySpec"] |= study_fields
-    _lay_over_trials(document, trial_fields)
-    for assignment in flags.assignments:
-        assign(document, assignment, _PATHS)
-    unknown_below = {TRIAL: base.unknown_fields["jobSpec"]} if base and base.unknown_fields else {}
-    return Draft(
-        document=document,
-        source=source,
-        command=trial.command,
-        unknown_fields=unknown_below | unknown,
-        config=file,
-        file_document=file_document,
+        fold.document.setdefault(name, 1)
+    return draft_of(
+        _with_flags(fold, resource_layers(flags, project)),
+        trial,
+        unknown_fields=({TRIAL: unknown_below["jobSpec"]} if unknown_below else {}) | unknown,
+        assignments=flags.assignments,
         paths=_PATHS,
     )
+
+
+def _with_flags(fold: Fold, layers: Sequence[Layer]) -> Fold:
+    """The flags over all else, where the file has what they are about; labels in place of the file's.
+
+    Raises ConfigError for a flag about trials, where nothing tells their job.
+    """
+    said = Fold(layers).document.get("jobSpec", {})
+    if TRIAL not in fold.document and any(said.values()):
+        raise ConfigError(
+            f"--config: the file has no trialJobSpec, which is where {', '.join(said)} belongs.",
+            hint="Describe the job of a trial under trialJobSpec.",
+        )
+    lacking = {"jobSpec", "studySpec"} - {"jobSpec" if name == TRIAL else name for name in fold.document}
+    for layer in layers:
+        if lacking.isdisjoint(layer.document):
+            fold.lay(layer, replaced=("labels",))
+    return fold
 
 
 def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]:
@@ -120,27 +125,3 @@ def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]
         if job.trial_job_spec is not None:
             check_enum_names(job.trial_job_spec, TRIAL)
         return to_document(job), unknown
-
-
-def _lay_over_spec(document: Document, base: Draft | None, trial: JobRequest) -> TrainerSource | None:
-    """Lay the file over the project's job, and the trainer over both. The trainer to package, if any."""
-    spec: Document = document.get(TRIAL, {})
-    if base is not None:
-        spec = base.document["jobSpec"] | spec
-        labels = base.document.get("labels", {}) | document.get("labels", {})
-        document |= {"labels": labels} if labels else {}
-        document.setdefault("displayName", base.document["displayName"])
-    source = lay_over_pools(spec, trial)
-    if spec:
-        document[TRIAL] = spec
-    return source
-
-
-def _lay_over_trials(document: Document, trial_fields: Document) -> None:
-    if TRIAL in document:
-        document[TRIAL] |= trial_fields
-    elif any(trial_fields.values()):
-        raise ConfigError(
-            f"--config: the file has no trialJobSpec, which is where {', '.join(trial_fields)} belongs.",
-            hint="Describe the job of a trial under trialJobSpec.",
-        )

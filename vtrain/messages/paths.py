@@ -26,12 +26,13 @@ class PathRoot(msgspec.Struct, frozen=True, kw_only=True):
 CUSTOM_JOB_PATHS = PathRoot(job=CustomJob, spec="jobSpec")
 
 
-def assign(document: dict[str, Any], assignment: str, root: PathRoot = CUSTOM_JOB_PATHS) -> None:
+def assign(document: dict[str, Any], assignment: str, root: PathRoot = CUSTOM_JOB_PATHS) -> str:
     """Set one field of a job's document: `workerPoolSpecs[0].machineSpec.machineType=n1-standard-8`.
 
     A path begins at the job (`displayName`, `labels.team`) or, for everything else, at its spec. The
     value is text where the field is text, and JSON or YAML flow style elsewhere. Raises UsageError when
-    there is no `=`, ConfigError for a path or a value that the API does not have.
+    there is no `=`, ConfigError for a path or a value that the API does not have. The answer is the whole
+    path, from the job on.
     """
     path, equals, text = assignment.partition("=")
     if not equals or not path:
@@ -46,6 +47,7 @@ def assign(document: dict[str, Any], assignment: str, root: PathRoot = CUSTOM_JO
         read_message(root.job, document)  # right until now
     except ConfigError as error:
         raise ConfigError(f"--set {path}: {error.message}", hint=error.hint) from None
+    return path if steps[0] != root.spec or path.startswith(root.spec) else f"{root.spec}.{path}"
 
 
 def _split(path: str) -> list[str | int]:
