@@ -30,7 +30,7 @@ DOCKER_PAGES = [
     ROOT / "docs/how-to/run-in-docker.md",
     ROOT / "docs/how-to/use-your-data.md",
 ]
-MODEL_PAGE = ROOT / "docs/how-to/register-and-try-a-model.md"
+MODEL_PAGE = ROOT / "docs/how-to/models.md"
 INSTALLING = {MODEL_PAGE: [pytest.mark.network]}
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
