@@ -22,7 +22,7 @@ from vtrain.runtime.replica.vertex_view import JobContext, replica_environment, 
 
 DOCS = ROOT / "docs"
 COMMANDS = DOCS / "reference" / "commands.md"
-JOB_YAML = DOCS / "reference" / "job-yaml.md"
+JOB_YAML = DOCS / "how-to" / "describe-a-job.md"
 EXIT_CODES = DOCS / "reference" / "exit-codes.md"
 FORMATS_PAGE = DOCS / "reference" / "formats-and-filters.md"
 VARIABLES = DOCS / "reference" / "environment-variables.md"
