@@ -22,11 +22,11 @@ INSTALL, NOX, DOCKER, GCLOUD, VERTEX = "install", "same line in .ci/run", "docke
 TORCH, DEBUGGER = "torch", "debugger"
 NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
 DEBUG_PAGE = ROOT / "docs/how-to/debug-a-trainer.md"
-RESTARTS_PAGE = ROOT / "docs/how-to/survive-restarts.md"
+RESTARTS_PAGE = ROOT / "docs/how-to/replicas-and-restarts.md"
 PYTORCH_PAGE = ROOT / "docs/tutorial/pytorch-on-vertex.md"
 DOCKER_PAGES = [
     ROOT / "docs/how-to/run-in-docker.md",
-    ROOT / "docs/how-to/use-your-data.md",
+    ROOT / "docs/how-to/data-and-buckets.md",
 ]
 MODEL_PAGE = ROOT / "docs/how-to/models.md"
 INSTALLING = {MODEL_PAGE: [pytest.mark.network]}
