@@ -135,7 +135,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """The documentation, without a warning."""
-    _install(session, ".", "mkdocs-material>=9.6")
+    _install(session, ".", "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30")
     site = Path(session.create_tmp()).resolve()
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "-f", "docs/mkdocs.yml", "-d", str(site), env=quiet)

@@ -70,3 +70,12 @@ def test_functions_are_short_and_raise_no_exit() -> None:
             if isinstance(node, ast.Raise) and node.exc and "SystemExit" in ast.unparse(node.exc):
                 found.append(f"{path}:{node.lineno}: raise an error of vtrain.errors")
     assert not found, "\n".join(found)
+
+
+def test_every_module_says_what_it_alone_is_for() -> None:
+    """These sentences are the index of modules that docs/explanation/design.md names."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((ROOT / "vtrain").rglob("[!_]*.py")):
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        found.setdefault(text.partition("\n")[0], []).append(path)
+    assert [(text, paths) for text, paths in found.items() if len(text.split()) < 2 or len(paths) > 1] == []

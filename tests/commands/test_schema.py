@@ -42,7 +42,7 @@ def test_each_is_a_schema_of_both_drafts(kind: str, vtrain: Any) -> None:
 
 
 def test_every_config_file_of_the_pages_and_examples_fits() -> None:
-    page = (ROOT / "docs" / "reference" / "job-yaml.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "describe-a-job.md").read_text(encoding="utf-8")
     texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*/job.yaml"))]
     texts += re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[:1]
     assert len(texts) >= 3

@@ -21,23 +21,21 @@ README = ROOT / "README.md"
 INSTALL, NOX, DOCKER, GCLOUD, VERTEX = "install", "same line in .ci/run", "docker", "gcloud", "vertex"
 TORCH, DEBUGGER = "torch", "debugger"
 NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
-DEMONSTRATIONS = ROOT / "docs/tutorial/demonstrations.md"
 DEBUG_PAGE = ROOT / "docs/how-to/debug-a-trainer.md"
-RESTARTS_PAGE = ROOT / "docs/how-to/survive-restarts.md"
+RESTARTS_PAGE = ROOT / "docs/how-to/replicas-and-restarts.md"
 PYTORCH_PAGE = ROOT / "docs/tutorial/pytorch-on-vertex.md"
 DOCKER_PAGES = [
-    DEMONSTRATIONS,
     ROOT / "docs/how-to/run-in-docker.md",
-    ROOT / "docs/how-to/use-your-data.md",
+    ROOT / "docs/how-to/data-and-buckets.md",
 ]
-MODEL_PAGE = ROOT / "docs/how-to/register-and-try-a-model.md"
+MODEL_PAGE = ROOT / "docs/how-to/models.md"
 INSTALLING = {MODEL_PAGE: [pytest.mark.network]}
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
 
 @pytest.mark.pages
 @pytest.mark.network
-@pytest.mark.parametrize("page", [*NEEDS_INDEX, DEMONSTRATIONS], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
 def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> None:
     """README and tutorials, all but the installation of vtrain."""
     run_all(commands(page, skipped_notes=(INSTALL, NOX, DOCKER, VERTEX)), *checkout)

@@ -14,7 +14,7 @@ from storage_service import StorageEndpoint, storage_service
 for module in ("uvicorn", "google.cloud.storage"):
     pytest.importorskip(module)
 
-PAGE = ROOT / "docs" / "how-to" / "emulate-storage.md"
+PAGE = ROOT / "docs" / "how-to" / "data-and-buckets.md"
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ for module in ("google.cloud.aiplatform_v1.gapic_version", "google.cloud.storage
 
 VERTEX = "vertex"
 PAGES = [
-    ROOT / "docs/tutorial/demonstrations.md",
     ROOT / "docs/tutorial/pytorch-on-vertex.md",
     ROOT / "docs/how-to/move-from-gcloud.md",
     ROOT / "docs/how-to/run-on-vertex.md",
