@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +25,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if skipped:
         terminalreporter.section("skipped tests")
     for reason, times in skipped.most_common():
-        terminalreporter.line(f"SKIPPED [{times}] {reason}")
+        terminalreporter.line(f"{times:6}  {textwrap.shorten(reason, 100, placeholder=' …')}")
     folder = os.environ.get(FOLDER_VARIABLE)
     if not folder:
         return

@@ -88,7 +88,7 @@ def conclude(tmp_path: Path) -> Conclude:
     """Runs sessions of nox over these tests, and then the conclusion."""
     reports = tmp_path / "reports"
     reports.mkdir()
-    environ = os.environ | {
+    own = {
         "VTRAIN_CI_REPORTS": str(reports),
         "PYTHONPATH": str(ROOT / "tests"),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # pytest starts three times as fast
@@ -96,7 +96,7 @@ def conclude(tmp_path: Path) -> Conclude:
     (tmp_path / "noxfile.py").write_text(NOXFILE)
 
     def run(*tests: str, sessions: tuple[str, ...] = ("tests",), workers: str = "0") -> Ended:
-        environ["WORKERS"] = workers
+        environ = {**os.environ, **own, "WORKERS": workers}
         (tmp_path / "test_it.py").write_text(PREAMBLE + "".join(tests))
         ran = subprocess.run(
             [NOX, "-s", *sessions], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
@@ -120,11 +120,24 @@ def last_lines(ended: Ended) -> str:
 
 
 def test_a_run_without_failures_is_green(conclude: Conclude) -> None:
-    ended = conclude("\ndef test_skipped():\n    pytest.skip('no crystal ball')\n")
+    ended = conclude("\ndef test_skipped():\n    pytest.skip('gcloud is not installed')\n")
     assert ended.code == 0, ended.text
     assert "  success\n" in ended.text
-    assert "Skipped tests: 1\n     1  no crystal ball\n" in ended.text
+    assert "Skipped tests and sessions: 1\n     1  gcloud is not installed\n" in ended.text
     assert last_lines(ended) == "Failed tests: none\n"
+
+
+@pytest.mark.parametrize(
+    ("reason", "variable"),
+    [("no crystal ball", "VTRAIN_REQUIRE_BALL"), ("gcloud is not installed", "VTRAIN_REQUIRE_GCLOUD")],
+)
+def test_a_reason_that_is_not_listed_or_no_more_allowed_fails_the_run(
+    conclude: Conclude, monkeypatch: pytest.MonkeyPatch, reason: str, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    ended = conclude(f"\ndef test_skipped():\n    pytest.skip({reason!r})\n")
+    assert ended.code == 1
+    assert last_lines(ended).endswith(f"Nothing may be skipped for this reason: {reason}\n")
 
 
 def test_a_test_that_passes_when_repeated_is_named(conclude: Conclude, tmp_path: Path) -> None:
@@ -144,7 +157,7 @@ def test_a_test_that_passes_when_repeated_is_named(conclude: Conclude, tmp_path:
 def test_a_run_tells_each_reason_of_skips_once(conclude: Conclude) -> None:
     skips = (f"def test_skipped{number}():\n    pytest.skip('no crystal\\nball')\n" for number in range(3))
     told = conclude(*skips).sessions
-    assert "\nSKIPPED [3] no crystal ball\n" in told
+    assert "\n     3  no crystal ball\n" in told
     assert told.count("crystal") == 1
 
 

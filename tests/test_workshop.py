@@ -128,6 +128,7 @@ def test_contributing_lists_the_sessions_that_nox_lists() -> None:
 def test_every_session_that_a_text_names_is_there(noxfile: ast.Module) -> None:
     pages = [
         ROOT / "README.md",
+        ROOT / "tests" / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "pyproject.toml",
         *(ROOT / "docs").rglob("*.md"),
@@ -181,7 +182,7 @@ def test_the_workflow_runs_what_ci_runs_where_it_can() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", "examples/README.md", "benchmarks/README.md"]
+    "page", ["README.md", "CONTRIBUTING.md", "tests/README.md", "examples/README.md", "benchmarks/README.md"]
 )
 def test_pages_outside_the_documentation_link_to_what_is_there(page: str) -> None:
     """mkdocs checks the links of the others."""
