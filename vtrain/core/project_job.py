@@ -13,6 +13,7 @@ import msgspec
 from vtrain.core.compose import JobRequest, make_source
 from vtrain.core.pools import EXTRA_KEYS, MACHINE_KEYS, Pools, container_pools, trainer_pools
 from vtrain.errors import ConfigError, PackagingError, UsageError
+from vtrain.messages.hardware import accelerator_named
 from vtrain.messages.rules import (
     ACCELERATORS,
     ACCOUNT_HINT,
@@ -80,13 +81,26 @@ def with_project_job(
         env=env | request.env,
         source=source,
         fields=laid_over(job_fields(job), request.fields),
+        machine=laid_over(job_machine(job, pools), request.machine),
         fallback_name=(project.name or project.file.parent.name)[:MAX_DISPLAY_NAME] if project else "",
     )
 
 
+def job_machine(job: ProjectJob, pools: Pools = ()) -> dict[str, Any]:
+    """The part of the first WorkerPoolSpec that the project's job sets; `pools` count more than its GPUs."""
+    gpus = job.gpus if len(pools) < 2 and not any("accelerator-type" in pool for pool in pools) else ""
+    given = {
+        "machineSpec": accelerator_named(gpus, "gpus") if gpus else None,
+        "diskSpec": {"bootDiskSizeGb": job.boot_disk_size} if job.boot_disk_size else None,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
 def job_fields(job: ProjectJob) -> dict[str, Any]:
     """The fields of a CustomJob that the project's job sets as they are."""
+    strategy = "SPOT" if job.spot else "FLEX_START" if job.flex_start else ""
     job_spec = {
+        "scheduling": {"strategy": strategy} if strategy else None,
         "serviceAccount": job.service_account,
         "baseOutputDirectory": {"outputUriPrefix": job.output_dir} if job.output_dir else None,
     }
@@ -120,6 +134,13 @@ def check_job(project: Pyproject, job: ProjectJob) -> None:
         raise _fault(project, "accelerator-type", f"{job.accelerator_type!r} is not known", hint)
     if job.accelerator_count and not job.accelerator_type:
         raise _fault(project, "accelerator-count", "it needs accelerator-type beside it")
+    if job.gpus:
+        with _blamed(project, "gpus"):
+            accelerator_named(job.gpus, "--gpus")
+        if job.accelerator_type:
+            raise _fault(project, "gpus", "it excludes accelerator-type", "Keep one of them.")
+    if job.spot and job.flex_start:
+        raise _fault(project, "spot", "it excludes flex-start", "Keep one of them.")
     for name in job.env:
         if not ENV_NAME.fullmatch(name):
             raise _fault(project, "env", f"{name!r} is not the name of a variable")
@@ -156,7 +177,8 @@ def _check_what_runs(project: Pyproject, job: ProjectJob) -> None:
     for key in () if has_trainer else EXTRA_KEYS:
         if key in given:
             raise _fault(project, key, "it goes with a trainer, and none is named", f"Remove {key}.")
-    for key in MACHINE_KEYS if has_trainer else (*MACHINE_KEYS, "image"):
+    machine_keys = (*MACHINE_KEYS, "gpus", "boot-disk-size")
+    for key in machine_keys if has_trainer else (*machine_keys, "image"):
         if key in given and job.config:
             raise _fault(project, key, "the file of config says it for each pool", f"Remove {key}.")
 
