@@ -200,27 +200,14 @@ def submit(
     The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
     AI where a project is configured. Raises VtrainError, and then there is no job.
     """
-    from vtrain.core.project_job import job_fields
-    from vtrain.pyproject import ProjectJob
-
     module, script, image, name, output = texts(
         module=module, script=script, image=image, name=name, output=output
     )
     given: dict[str, Any] = {
         "args": text_list("args", args),
         "env": text_dict("env", env),
-        "fields": job_fields(
-            ProjectJob(
-                name=name,
-                labels=text_dict("labels", labels),
-                output_dir=output,
-                spot=bool(spot),
-                flex_start=bool(flex_start),
-            )
-        ),
+        "fields": _fields(name, labels, output, spot=spot, flex_start=flex_start),
     }
-    if spot and flex_start:
-        raise ConfigError("spot and flex_start exclude each other.")
     machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count, gpus, boot_disk_size)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
     file = path("config", config)
@@ -360,6 +347,26 @@ def _wish(backend: str, project: str | None, region: str) -> Wish:
         project = text("project", project)
     use_configuration("")  # the active one of gcloud, whatever a command line in this process named
     return Wish(project=project, backend=backend, region=region)
+
+
+def _fields(
+    name: str, labels: Mapping[str, str] | None, output: str, *, spot: bool, flex_start: bool
+) -> dict[str, Any]:
+    """The fields of a CustomJob that arguments set as they are."""
+    from vtrain.core.project_job import job_fields
+    from vtrain.pyproject import ProjectJob
+
+    if spot and flex_start:
+        raise ConfigError("spot and flex_start exclude each other.")
+    return job_fields(
+        ProjectJob(
+            name=name,
+            labels=text_dict("labels", labels),
+            output_dir=output,
+            spot=bool(spot),
+            flex_start=bool(flex_start),
+        )
+    )
 
 
 def _machine(
