@@ -72,6 +72,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path, tree: Path) -
     package = {path.relative_to(tree).as_posix() for path in (tree / "vtrain").rglob("*") if path.is_file()}
     assert {name for name in names if ".dist-info/" not in name} == package
     assert "vtrain/py.typed" in package
+    assert "vtrain/pages/how-to/tune.md" in package
     assert any("/payload/" in name for name in package)
     assert {PurePosixPath(name).name for name in names - package} >= {
         "LICENSE",

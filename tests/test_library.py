@@ -152,6 +152,9 @@ def test_what_cannot_be_meant_is_one_error_and_no_job(
         ({"replica_count": True}, "replica_count is of type bool: give a whole number from 1 on."),
         ({"replica_count": 0}, "replica_count is 0: give a whole number from 1 on."),
         ({"accelerator_count": -1}, "accelerator_count is -1: give a whole number from 0 on."),
+        ({"gpus": "T5"}, "gpus: there is no accelerator 'T5'."),
+        ({"gpus": "T4", "accelerator_type": "NVIDIA_L4"}, "gpus and accelerator_type exclude each other."),
+        ({"spot": True, "flex_start": True}, "spot and flex_start exclude each other."),
         ({"name": "a\udcff"}, "name is not UTF-8"),
         ({"machine_type": 4}, "machine_type is of type int: give text."),
         ({"backend": 3}, "backend is of type int: give text."),
@@ -270,6 +273,17 @@ def test_a_job_on_vertex_ai(
     assert all(pool["machineSpec"]["acceleratorCount"] == 2 for pool in pools)
     assert (job.output, job.display_name) == ("gs://demo/out", "big")
     assert "API_TOKEN" in caplog.text and "hush-hush" not in caplog.text
+
+
+def test_machines_by_the_words_of_flags(vertex: VertexService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VTRAIN_BACKEND")
+    library.submit(image="gcr.io/demo/trainer", gpus="T4:2", boot_disk_size=200, spot=True)
+    sent = next(request.body for request in vertex.requests if request.method == "POST")["jobSpec"]
+    (pool,) = sent["workerPoolSpecs"]
+    assert pool["machineSpec"]["machineType"] == "n1-standard-4"
+    assert pool["machineSpec"]["acceleratorCount"] == 2
+    assert pool["diskSpec"]["bootDiskSizeGb"] == 200
+    assert sent["scheduling"] == {"strategy": "SPOT"}
 
 
 def test_the_import_costs_next_to_nothing() -> None:

@@ -22,7 +22,7 @@ from vtrain.core.following import Follow, looks
 from vtrain.core.job_layers import POOLS, Layer, named
 from vtrain.core.python_arguments import count, path, seconds, text, text_dict, text_list, texts
 from vtrain.core.target import Reporter, Wish, choose_target
-from vtrain.errors import ConfigError, JobFailedError, NotFoundError, VtrainError
+from vtrain.errors import ConfigError, JobFailedError, NotFoundError, UsageError, VtrainError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.states import FAILED, has_ended, job_state, short
 from vtrain.output.layout import in_columns
@@ -46,6 +46,8 @@ _NO_MACHINE: Machine = {
     "replica_count": 1,
     "accelerator_type": "",
     "accelerator_count": 0,
+    "gpus": "",
+    "boot_disk_size": 0,
 }
 
 
@@ -177,6 +179,10 @@ def submit(
     replica_count: int = 1,
     accelerator_type: str = "",
     accelerator_count: int = 0,
+    gpus: str = "",
+    boot_disk_size: int = 0,
+    spot: bool = False,
+    flex_start: bool = False,
     output: str = "",
     backend: str = "",
     project: str | None = None,
@@ -189,7 +195,8 @@ def submit(
     `trainer` is a script, or a folder with `module` or `script` to run in it. `image` is the one that it runs
     in or, without a trainer, the container itself. `config` is a file as for `--config`; what is given here
     is laid over it. Without any of these the project's own job runs, `[tool.vtrain.job]`. `output` is the
-    base output directory. With `strict`, what a backend would only warn of is an error.
+    base output directory. `gpus` are T4 or L4:2, with the machine that has them; `boot_disk_size` is in GB.
+    With `strict`, what a backend would only warn of is an error.
 
     The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
     AI where a project is configured. Raises VtrainError, and then there is no job.
@@ -207,8 +214,12 @@ def submit(
         "labels": text_dict("labels", labels),
         "output_dir": output,
         "image": image,
+        "spot": bool(spot),
+        "flex_start": bool(flex_start),
     }
-    machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count)
+    if spot and flex_start:
+        raise ConfigError("spot and flex_start exclude each other.")
+    machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count, gpus, boot_disk_size)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
     request = _request(path("config", config), source, image, machine)
     names = {"output-dir": "output"}
@@ -349,16 +360,34 @@ def _wish(backend: str, project: str | None, region: str) -> Wish:
     return Wish(project=project, backend=backend, region=region)
 
 
-def _machine(machine_type: str, replica_count: int, accelerator_type: str, accelerator_count: int) -> Machine:
+def _machine(
+    machine_type: str,
+    replica_count: int,
+    accelerator_type: str,
+    accelerator_count: int,
+    gpus: str,
+    boot_disk_size: int,
+) -> Machine:
+    from vtrain.messages.hardware import accelerator_named
     from vtrain.messages.rules import ACCELERATORS, enum_hint
 
-    machine_type, accelerator_type = texts(machine_type=machine_type, accelerator_type=accelerator_type)
+    machine_type, accelerator_type, gpus = texts(
+        machine_type=machine_type, accelerator_type=accelerator_type, gpus=gpus
+    )
+    try:
+        accelerator_named(gpus, "gpus")
+    except UsageError as error:
+        raise ConfigError(error.message, hint=error.hint) from error
     machine = {
         "machine_type": machine_type,
         "replica_count": count("replica_count", replica_count, least=1),
         "accelerator_type": accelerator_type,
         "accelerator_count": count("accelerator_count", accelerator_count, least=0),
+        "gpus": gpus,
+        "boot_disk_size": count("boot_disk_size", boot_disk_size, least=0),
     }
+    if gpus and accelerator_type:
+        raise ConfigError("gpus and accelerator_type exclude each other.")
     if accelerator_type and accelerator_type not in ACCELERATORS:
         hint = enum_hint(accelerator_type, ACCELERATORS)
         raise ConfigError(f"accelerator_type is {accelerator_type!r}, which is not known.", hint=hint)

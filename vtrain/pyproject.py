@@ -41,6 +41,8 @@ _FLAGS = {
     "executor-image-uri": "image",
     "container-image-uri": "image",
     "base-output-dir": "output-dir",
+    "replicas": "replica-count",
+    "accelerator": "gpus",
 }
 """Flags, by their names without `--`, whose keys in `[tool.vtrain.job]` have others."""
 
@@ -86,6 +88,14 @@ class ProjectJob(
     accelerator_count: Annotated[
         int, Meta(ge=0, le=1000, description="Accelerators of each replica; by default 1 of the type.")
     ] = 0
+    gpus: Annotated[
+        str, Meta(description="GPUs of each replica by short names, such as T4 or L4:2, with their machine.")
+    ] = ""
+    boot_disk_size: Annotated[
+        int, Meta(ge=0, le=64000, description="Size of each machine's disk in GB, such as 200.")
+    ] = 0
+    spot: Annotated[bool, Meta(description="Cheaper machines that may be taken away.")] = False
+    flex_start: Annotated[bool, Meta(description="Wait for machines that are in demand.")] = False
     labels: Annotated[dict[str, str], Meta(description="Labels of the job, by name.")] = {}
     region: Annotated[str, Meta(description="Region on Vertex AI, such as us-central1.")] = ""
     bucket: Annotated[

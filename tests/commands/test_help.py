@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from vtrain import cli, commands
 from vtrain.flags.command import CommandInfo, Invocation, build_command, common_flags
 from vtrain.flags.help_page import common_page, page_text
 from vtrain.flags.options import CommonFlags
+from vtrain.flags.topics import topic_of, topics
 
 ROOT = str(commands.__path__[0]).rpartition("/vtrain/")[0]
 
@@ -156,6 +158,20 @@ def test_groff_reads_the_manual_without_a_warning(vtrain: Any, words: tuple[str,
     plain = re.sub(r".\x08|\x1b\[[0-9;]*m", "", ended.stdout)
     assert plain.startswith("-".join(["VTRAIN", *words]).upper())
     assert "  --display-name=NAME\n" in plain
+
+
+def test_each_help_names_a_page_that_there_is() -> None:
+    names = [*cli.GROUPS, *cli.COMMANDS]
+    names += [f"{group} {info.name}" for group, listed in cli.GROUPS.items() for info in listed.commands()]
+    assert {topic_of(f"vtrain {name}") for name in names} <= {*topics()}
+
+
+def test_a_page_of_the_documentation_is_plain_in_a_pipe(vtrain: Any) -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "clean-up.md"
+    for name in ("how-to/clean-up", "clean-up"):
+        assert vtrain("help", name).out == page.read_text(encoding="utf-8")
+    assert vtrain("help", "tune").out.startswith("Usage: ")  # there is a command of this name
+    assert "how-to/tune\n" in vtrain("help", "topics").out
 
 
 def test_the_version_is_a_command_too(vtrain: Any) -> None:

@@ -48,6 +48,9 @@ def machine(kind: str, accelerator: str = "", count: int = 0) -> dict[str, Any]:
     [
         (("--machine-type=n1-standard-4",), machine("n1-standard-4")),
         (("--machine-type=n1-standard-4", "--gpus=T4"), machine("n1-standard-4", "NVIDIA_TESLA_T4", 1)),
+        (("--gpus=T4",), machine("n1-standard-4", "NVIDIA_TESLA_T4", 1)),
+        (("--gpus=V100:4",), machine("n1-standard-4", "NVIDIA_TESLA_V100", 4)),
+        (("--gpus=L4",), machine("g2-standard-4", "NVIDIA_L4", 1)),
         (("--gpus=l4:2",), machine("g2-standard-24", "NVIDIA_L4", 2)),
         (("--gpus=A100-80:4",), machine("a2-ultragpu-4g", "NVIDIA_A100_80GB", 4)),
         (("--gpus=H100",), machine("a3-highgpu-1g", "NVIDIA_H100_80GB", 1)),
@@ -168,7 +171,6 @@ MISTAKES = {
     "no-image": SUBMIT,
     "no-image-in-the-pool": (*SUBMIT, f"{POOL}machine-type=n1-standard-4"),
     "no-machine": (*SUBMIT, f"--executor-image-uri={IMAGE}"),
-    "no-machine-for-a-gpu": (*SUBMIT, f"--executor-image-uri={IMAGE}", "--gpus=L4"),
     "gpu-of-another-machine": ("run", "train.py", *HERE, "--machine-type=n1-standard-4", "--gpus=L4"),
     "count-of-another-machine": ("run", "train.py", *HERE, "--machine-type=n1-standard-16", "--gpus=V100"),
     "no-such-count": (*SUBMIT, "--yes", "--gpus=H200"),

@@ -90,16 +90,18 @@ LAID_OVER = {
         f"{POOL}accelerator-count=2",
         '"acceleratorCount": 2, "acceleratorType": "NVIDIA_TESLA_T4"',
     ),
+    "boot-disk-size": ("--boot-disk-size=200", '"bootDiskSizeGb": 200'),
     "labels": ("--labels=team=blue", '"labels": { "team": "blue" }'),
     "output-dir": ("--base-output-dir=gs://mine/out", '"outputUriPrefix": "gs://mine/out"'),
     "service-account": ("--service-account=1", '"serviceAccount": "1"'),
 }
+OTHER_MACHINES = {"gpus", "spot", "flex-start"}  # they exclude keys of the job above
 NAMED_BY = {"module", "script", "config"}  # their flags name what to run, in the place of the whole job
 ELSEWHERE = {"command", "region", "bucket"}  # for containers, and for services
 
 
 def test_each_key_has_a_flag_that_counts_more() -> None:
-    assert {*LAID_OVER, *NAMED_BY, *ELSEWHERE} == set(ProjectJob.__struct_encode_fields__)
+    assert {*LAID_OVER, *OTHER_MACHINES, *NAMED_BY, *ELSEWHERE} == set(ProjectJob.__struct_encode_fields__)
 
 
 @pytest.mark.parametrize("key", LAID_OVER)
@@ -133,6 +135,48 @@ def test_machines_are_laid_over_the_job(project: Path, vtrain: Any, flag: str, s
     pools = json.loads(ended.out)["jobSpec"]["workerPoolSpecs"]
     assert said in out
     assert pools[1] == pools[0] | {"replicaCount": pools[1]["replicaCount"]}
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind", "gpus", "disk", "strategy"),
+    [
+        ((), "g2-standard-24", "2 NVIDIA_L4", 300, "FLEX_START"),
+        (("--gpus=T4", "--spot"), "n1-standard-4", "1 NVIDIA_TESLA_T4", 300, "SPOT"),
+        (
+            ("--machine-type=g2-standard-24", "--boot-disk-size=900"),
+            "g2-standard-24",
+            "2 NVIDIA_L4",
+            900,
+            "FLEX_START",
+        ),
+        (
+            (
+                f"{POOL}accelerator-type=NVIDIA_TESLA_V100,machine-type=n1-standard-8,accelerator-count=1",
+                "--spot",
+            ),
+            "n1-standard-8",
+            "1 NVIDIA_TESLA_V100",
+            300,
+            "SPOT",
+        ),
+    ],
+)
+def test_gpus_disks_and_spot_are_keys_below_their_flags(
+    project: Path, planned: Any, flags: tuple[str, ...], kind: str, gpus: str, disk: int, strategy: str
+) -> None:
+    own = (
+        'gpus = "l4:2"\nboot-disk-size = 300\nflex-start = true\nreplica-count = 2\nmodule = "trainer.task"\n'
+    )
+    (project / "pyproject.toml").write_text(f"[tool.vtrain.job]\n{own}")
+    spec = planned(*flags)["jobSpec"]
+    first, second = spec["workerPoolSpecs"]
+    machine = first["machineSpec"]
+    assert second == first
+    assert (machine["machineType"], f"{machine['acceleratorCount']} {machine['acceleratorType']}") == (
+        kind,
+        gpus,
+    )
+    assert (first["diskSpec"]["bootDiskSizeGb"], spec["scheduling"]["strategy"]) == (disk, strategy)
 
 
 def test_pools_are_laid_over_the_job(project: Path, planned: Any) -> None:
@@ -329,6 +373,13 @@ def test_the_region_is_for_services(project: Path, vtrain: Any, monkeypatch: pyt
         ("script = 'b.py'\nlabels = {'A B' = '1'}", "3: labels of [tool.vtrain.job]: "),
         ("script = 'b.py'\naccelerator-type = 'T4'", "3: accelerator-type of [tool.vtrain.job]: 'T4' is not"),
         ("script = 'b.py'\naccelerator-count = 1", "3: accelerator-count of [tool.vtrain.job]: it needs"),
+        ("script = 'b.py'\ngpus = 'T5'", "3: gpus of [tool.vtrain.job]: there is no accelerator 'T5'"),
+        (
+            "script = 'b.py'\naccelerator-type = 'NVIDIA_L4'\ngpus = 'L4'",
+            "4: gpus of [tool.vtrain.job]: it excludes accelerator-type",
+        ),
+        ("script = 'b.py'\nflex-start = true\nspot = true", "4: spot of [tool.vtrain.job]: it excludes"),
+        ("config = 'j.yaml'\ngpus = 'L4'", "3: gpus of [tool.vtrain.job]: the file of config says it"),
         ("script = 'b.py'\nservice-account = 'x'", "3: service-account of [tool.vtrain.job]: 'x' is not"),
         ("config = 'j.yaml'\nmachine-type = 'x'", "3: machine-type of [tool.vtrain.job]: the file of config"),
         ("config = 'j.yaml'\nimage = 'x'", "3: image of [tool.vtrain.job]: the file of config says it"),

@@ -27,7 +27,7 @@ from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.storage_app import RawPaths
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.rooted import Root
-from vtrain.runtime.output_numbers import last_numbers, read_numbers
+from vtrain.runtime.output_numbers import read_numbers
 
 
 def test_the_routes_stand_beside_those_of_another_application(vtrain_home: Path, serve: Any) -> None:
@@ -196,7 +196,7 @@ def test_numbers_are_those_that_the_file_has_now(tmp_path: Path) -> None:
         more.write('{"step": 2, "accuracy": 1}\n' * 2)
     (last,) = read_numbers(Root(tmp_path)).files
     assert [figure.title for figure in number_figures(last)] == ["loss", "accuracy"]
-    assert last_numbers(Root(tmp_path)) == {"loss": 1, "accuracy": 1}
+    assert read_numbers(Root(tmp_path)).last == {"loss": 1, "accuracy": 1}
     file.unlink()
     assert read_numbers(Root(tmp_path)) == ([], 0)
 
@@ -210,22 +210,22 @@ def test_a_number_of_one_row_alone_is_a_single_value(tmp_path: Path) -> None:
     assert (list(found.series), found.values) == (["loss"], [("epoch", 1), ("eval_accuracy", 0.9)])
     file.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, rows)))
     file.unlink()
-    assert last_numbers(Root(tmp_path)) == {"loss": 1, "eval_accuracy": 0.9}
+    assert read_numbers(Root(tmp_path)).last == {"loss": 1, "eval_accuracy": 0.9}
 
 
 def test_a_number_that_is_not_finite_hides_no_other(tmp_path: Path) -> None:
     """Python writes `NaN`, which JSON does not have."""
     file = tmp_path / "metrics.json"
     file.write_text(json.dumps({"loss": float("nan"), "norm": float("inf"), "accuracy": 0.5}, indent=1))
-    assert last_numbers(Root(tmp_path)) == {"accuracy": 0.5}
+    assert read_numbers(Root(tmp_path)).last == {"accuracy": 0.5}
     file.write_text(json.dumps({"loss": float("nan"), "accuracy": 0.5}))
-    assert last_numbers(Root(tmp_path)) == {"accuracy": 0.5}
+    assert read_numbers(Root(tmp_path)).last == {"accuracy": 0.5}
 
 
 def test_numbers_are_found_among_hundreds_of_files(tmp_path: Path) -> None:
     for number in range(601):
         (tmp_path / ("metrics.json" if number == 300 else f"{number}.png")).write_text('{"loss": 1}')
-    assert last_numbers(Root(tmp_path)) == {"loss": 1}
+    assert read_numbers(Root(tmp_path)).last == {"loss": 1}
 
 
 def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:

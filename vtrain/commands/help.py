@@ -10,20 +10,29 @@ from vtrain.errors import UsageError
 from vtrain.flags.command import Invocation, common_flags
 from vtrain.flags.help_page import HelpPage, HelpRow, Section, common_page, shown
 from vtrain.flags.options import CommonFlags, HelpFlags
+from vtrain.flags.topics import page_of, topics
+from vtrain.output.markdown import show_markdown
 from vtrain.output.writing import print_text
 
 COMMON_FLAGS = ["flags"]
 """The page of the common flags; there is no command of this name."""
+TOPICS = "topics"
+"""The list of the documentation's pages; nor is there one of this name."""
 
 
 def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any]) -> None:  # noqa: ARG001
-    """Print the page of the command that the words name, else of vtrain.
+    """Print the page of the command that the words name, else the page of the documentation, else of vtrain.
 
-    Raises UsageError where there is no such command.
+    Raises UsageError where there is no such command or page.
     """
     root = make_root()
     context = root.context_class(root, info_name="vtrain", obj=Invocation())
-    if flags.words == COMMON_FLAGS:
+    word = flags.words[0] if len(flags.words) == 1 and not flags.man else ""
+    if word == TOPICS:
+        print_text("\n".join(topics()))
+    elif word and root.get_command(context, word) is None and (page := page_of(word)) is not None:
+        show_markdown(page)
+    elif flags.words == COMMON_FLAGS:
         print_text(shown(common_page(common_flags()[0])))
     elif flags.man:
         print_text(manual(list(_pages(*_find(root, context, list(flags.words))))))

@@ -156,6 +156,8 @@ COMMANDS = (
         examples=(
             ("Show the flags of a command", "vtrain help custom-jobs create"),
             ("Show the common flags", "vtrain help flags"),
+            ("Read a page of the documentation", "vtrain help how-to/tune"),
+            ("List those pages", "vtrain help topics"),
             ("Read the manual", "vtrain help --man | man -l -"),
         ),
         flags=(HelpFlags, CommonFlags),

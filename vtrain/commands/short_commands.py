@@ -74,8 +74,9 @@ COMMANDS = (
         handler="vtrain.commands.entry:tune",
         details="The same as hp-tuning-jobs create, but the study needs no file: each --param is a parameter "
         "and each --metric a metric that counts. The command stays until its end; --detach leaves it.\n\n"
-        "A trainer reports a metric with hypertune, in metrics.json or metrics.jsonl of its output folder, "
-        'or as a line {"accuracy": 0.91, "step": 3} on stdout. On Vertex AI only hypertune counts.',
+        "A trainer reports a metric with hypertune, in metrics.json or metrics.jsonl of its output folder "
+        'or working directory, or as a line {"accuracy": 0.91, "step": 3} on stdout. '
+        "On Vertex AI only hypertune counts.",
         examples=(
             (
                 "Try 20 learning rates, four at a time",
@@ -97,7 +98,7 @@ COMMANDS = (
         details="The same as custom-jobs list and hp-tuning-jobs list, of jobs in every state. Trials "
         "of tuning jobs need --all. "
         "With --metrics, --columns or --sort only the 1000 newest are read: their arguments, and the last "
-        "numbers in files of their output such as metrics.json.",
+        'numbers in lines such as {"accuracy": 0.91, "step": 3} on stdout and in files such as metrics.json.',
         examples=(
             ("List the five newest jobs", "vtrain ps --limit=5"),
             ("Watch what runs and waits", "vtrain ps --state=running,queued --watch"),

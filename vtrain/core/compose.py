@@ -18,7 +18,7 @@ from vtrain.core.pools import check_config_pools, check_executors
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
-from vtrain.messages.hardware import GPUS, machines_with
+from vtrain.messages.hardware import smallest_machine_with
 from vtrain.messages.paths import CUSTOM_JOB_PATHS, PathRoot, assign
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more, laid_over
 from vtrain.messages.structs import Message
@@ -400,7 +400,7 @@ def _lay_over_machines(pools: list[dict[str, Any]], machine: dict[str, Any]) -> 
     """Lay a WorkerPoolSpec's part over the first pool; a second one of the same machines stays the same.
 
     Its replicas are those of the job. Vertex AI wants the primary alone, so that the others are the second
-    pool. An accelerator that one machine type alone has brings that type, where none is named.
+    pool. An accelerator brings the smallest machine type that has it, where none is named.
     """
     first, *others = pools
     hardware = {key: value for key, value in machine.items() if key != "replicaCount"}
@@ -409,16 +409,8 @@ def _lay_over_machines(pools: list[dict[str, Any]], machine: dict[str, Any]) -> 
     if spec.get("acceleratorType"):
         spec.setdefault("acceleratorCount", 1)
     if spec.get("acceleratorType") and not spec.get("machineType"):
-        kind, count = spec["acceleratorType"], spec.get("acceleratorCount", 1)
-        carriers, others_carry = machines_with(kind, count), machines_with(kind)
-        if len(carriers) == 1:
-            spec["machineType"] = carriers[0]
-        elif others_carry and not carriers:
-            least, *more = sorted({count for name in others_carry for count in GPUS[name][kind]})
-            also = f", or with {' or '.join(map(str, more))}" if more else ""
-            raise UsageError(
-                f"No machine type has {count} {kind}.", hint=f"Write --accelerator={kind}:{least}{also}."
-            )
+        kind = smallest_machine_with(spec["acceleratorType"], spec.get("acceleratorCount", 1))
+        spec |= {"machineType": kind} if kind else {}
     if others and all(others[0].get(key) == first.get(key) for key in ("machineSpec", "diskSpec")):
         pools[1] |= {key: deepcopy(pools[0][key]) for key in hardware}
     if "replicaCount" in machine:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from vtrain.core.compose import JobRequest, make_source
 from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, Layer, Origin, at
 from vtrain.core.pools import EXTRA_KEYS, MACHINE_KEYS, Pool
 from vtrain.errors import ConfigError, PackagingError, UsageError
+from vtrain.messages.hardware import accelerator_named
 from vtrain.messages.rules import (
     ACCELERATORS,
     ACCOUNT_HINT,
@@ -80,15 +82,26 @@ _PLACES = {
     "machine-type": f"jobSpec.{FIRST_POOL}.machineSpec.machineType",
     "accelerator-type": f"jobSpec.{FIRST_POOL}.machineSpec.acceleratorType",
     "accelerator-count": f"jobSpec.{FIRST_POOL}.machineSpec.acceleratorCount",
+    "gpus": f"jobSpec.{FIRST_POOL}.machineSpec",
+    "boot-disk-size": f"jobSpec.{FIRST_POOL}.diskSpec.bootDiskSizeGb",
     "replica-count": f"jobSpec.{FIRST_POOL}.replicaCount",
+    "spot": "jobSpec.scheduling.strategy",
+    "flex-start": "jobSpec.scheduling.strategy",
 }
 """The fields that keys of the project's job set; the others are about the trainer and its place."""
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    "gpus": lambda text: accelerator_named(text, "gpus"),
+    "spot": lambda _: "SPOT",
+    "flex-start": lambda _: "FLEX_START",
+}
+"""What becomes of values that are no fields of the API as they are."""
 
 
 def job_layers(job: ProjectJob, origin: Callable[[str], Origin]) -> tuple[Layer, ...]:
     """A layer for each key that sets a field; `origin` tells who said it."""
     given = msgspec.to_builtins(job)  # without the keys that are not given
-    return tuple(Layer(origin(key), at(_PLACES[key], given[key])) for key in _PLACES if given.get(key))
+    values = {key: _VALUES.get(key, lambda value: value)(given[key]) for key in _PLACES if given.get(key)}
+    return tuple(Layer(origin(key), at(_PLACES[key], value)) for key, value in values.items())
 
 
 def below(project: Pyproject, path: str) -> Path:
@@ -113,6 +126,13 @@ def check_job(project: Pyproject, job: ProjectJob) -> None:
         raise _fault(project, "accelerator-type", f"{job.accelerator_type!r} is not known", hint)
     if job.accelerator_count and not job.accelerator_type:
         raise _fault(project, "accelerator-count", "it needs accelerator-type beside it")
+    if job.gpus:
+        with _blamed(project, "gpus"):
+            accelerator_named(job.gpus, "--gpus")
+        if job.accelerator_type:
+            raise _fault(project, "gpus", "it excludes accelerator-type", "Keep one of them.")
+    if job.spot and job.flex_start:
+        raise _fault(project, "spot", "it excludes flex-start", "Keep one of them.")
     for name in job.env:
         if not ENV_NAME.fullmatch(name):
             raise _fault(project, "env", f"{name!r} is not the name of a variable")
@@ -149,7 +169,8 @@ def _check_what_runs(project: Pyproject, job: ProjectJob) -> None:
     for key in () if has_trainer else EXTRA_KEYS:
         if key in given:
             raise _fault(project, key, "it goes with a trainer, and none is named", f"Remove {key}.")
-    for key in MACHINE_KEYS if has_trainer else (*MACHINE_KEYS, "image"):
+    machine_keys = (*MACHINE_KEYS, "gpus", "boot-disk-size")
+    for key in machine_keys if has_trainer else (*machine_keys, "image"):
         if key in given and job.config:
             raise _fault(project, key, "the file of config says it for each pool", f"Remove {key}.")
 

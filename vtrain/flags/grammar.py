@@ -119,22 +119,10 @@ def gigabytes(text: str, flag: str) -> int:
 
 
 def accelerator(text: str, flag: str) -> dict[str, str | int]:
-    """The MachineSpec's part that `T4:2` or `NVIDIA_TESLA_T4:2` names; an empty text names none.
+    """The MachineSpec's part that `T4:2` names, as `accelerator_named` reads it."""
+    from vtrain.messages.hardware import accelerator_named  # the messages are not imported by every command
 
-    Raises UsageError for anything else.
-    """
-    from vtrain.messages.hardware import SHORT_NAMES  # the messages are not imported by every command
-    from vtrain.messages.rules import ACCELERATORS
-
-    if not text:
-        return {"acceleratorType": "", "acceleratorCount": 0}
-    given, colon, count = text.partition(":")
-    name = SHORT_NAMES.get(given.upper(), given.upper().replace("-", "_"))
-    if name not in ACCELERATORS:
-        every = f"Write {', '.join(SHORT_NAMES)}, or the API's name."
-        hint = did_you_mean(given.upper(), (*SHORT_NAMES, *ACCELERATORS), otherwise=every)
-        raise UsageError(f"{flag}: there is no accelerator {given!r}.", hint=hint)
-    return {"acceleratorType": name, "acceleratorCount": positive_number(count, flag) if colon else 1}
+    return accelerator_named(text, flag)
 
 
 def join_lists(values: Iterable[str], flag: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from vtrain.flags.options import COMMON, HEADINGS, JOB, CommandHelp
+from vtrain.flags.topics import topic_of
 
 MAX_WIDTH = 120
 """Columns; longer lines are hard to read."""
@@ -67,7 +68,7 @@ def command_page(info: CommandHelp, params: Sequence[Any], path: str) -> HelpPag
         texts=tuple(filter(None, (info.summary, *info.details.split("\n\n")))),
         examples=info.examples,
         sections=(*((Section("Arguments", rows),) if rows else ()), *_flag_sections(info, params)),
-        notes=(COMMON_NOTE,),
+        notes=(COMMON_NOTE, f"Read more: vtrain help {topic_of(path)}"),
     )
 
 
@@ -87,7 +88,7 @@ def group_page(
         texts=(text,),
         examples=examples,
         sections=tuple(sections),
-        notes=(COMMON_NOTE, *notes),
+        notes=(COMMON_NOTE, f"Read more: vtrain help {topic_of(path)}", *notes),
         is_group=True,
     )
 

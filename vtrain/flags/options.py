@@ -213,7 +213,10 @@ class HelpFlags(FlagGroup, frozen=True):
     heading: ClassVar[str] = OUTPUT
 
     words: list[str] = argument(
-        "[COMMAND]", "A command, such as custom-jobs create, or flags.", default=[], offer=commands
+        "[COMMAND]",
+        "A command, such as custom-jobs create, flags, or a page of the documentation (topics lists them).",
+        default=[],
+        offer=commands,
     )
     man: bool = switch("Print a manual page (roff) of the command and of those below it.")
 

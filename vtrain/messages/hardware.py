@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vtrain.errors import FieldError
+from vtrain.errors import FieldError, UsageError
 from vtrain.messages.custom_job import NO_ACCELERATOR, CustomJobSpec, DiskSpec, MachineSpec
-from vtrain.messages.rules import DISK_GB
+from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.rules import ACCELERATORS, DISK_GB
 
 AS_OF = "2026-08-22"
 BOOT_DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
@@ -52,6 +53,42 @@ def machines_with(accelerator: str, count: int = 0) -> tuple[str, ...]:
         return (TPU_HOST,)
     found = ((kind, choices.get(accelerator, ())) for kind, choices in GPUS.items())
     return tuple(kind for kind, counts in found if (count in counts if count else counts))
+
+
+def smallest_machine_with(accelerator: str, count: int) -> str:
+    """The machine type for so many of an accelerator; empty where no family of types, or several, have them.
+
+    Of the n1 family, which takes GPUs on many types, it is the smallest `standard` one.
+    Raises UsageError for a number that no type has, where others have other numbers.
+    """
+    found = machines_with(accelerator, count)
+    if not found and (others := machines_with(accelerator)):
+        least, *more = sorted({number for name in others for number in GPUS[name][accelerator]})
+        also = f", or with {' or '.join(map(str, more))}" if more else ""
+        raise UsageError(
+            f"No machine type has {count} {accelerator}.",
+            hint=f"Write --accelerator={accelerator}:{least}{also}.",
+        )
+    standard = [name for name in found if "-standard-" in name] or found
+    return standard[0] if len({name.partition("-")[0] for name in found}) == 1 else ""
+
+
+def accelerator_named(text: str, name: str) -> dict[str, str | int]:
+    """The MachineSpec's part that `T4:2` or `NVIDIA_TESLA_T4:2` names; an empty text names none.
+
+    `name` is what was given. Raises UsageError for anything else.
+    """
+    if not text:
+        return {"acceleratorType": "", "acceleratorCount": 0}
+    given, colon, count = text.partition(":")
+    kind = SHORT_NAMES.get(given.upper(), given.upper().replace("-", "_"))
+    if kind not in ACCELERATORS:
+        every = f"Write {', '.join(SHORT_NAMES)}, or the API's name."
+        hint = did_you_mean(given.upper(), (*SHORT_NAMES, *ACCELERATORS), otherwise=every)
+        raise UsageError(f"{name}: there is no accelerator {given!r}.", hint=hint)
+    if colon and not (count.isascii() and count.isdecimal() and int(count[:9]) > 0):
+        raise UsageError(f"{name}: expected a number from 1 after the colon, found {count!r}.")
+    return {"acceleratorType": kind, "acceleratorCount": int(count[:9]) if colon else 1}
 
 
 def is_tpu(machine: MachineSpec) -> bool:

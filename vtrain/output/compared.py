@@ -21,7 +21,7 @@ from vtrain.packaging.archive import SNAPSHOT, read_metadata
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.home import Home
-from vtrain.runtime.output_numbers import last_numbers, number_of, output_of
+from vtrain.runtime.output_numbers import LAST_OUTPUT, job_numbers, number_of
 from vtrain.staging import LocalBuckets
 
 Document = dict[str, Any]
@@ -33,7 +33,7 @@ DIGITS = 6
 def compared_job(job: Job, home: Path | None) -> Document:
     """The arguments and the last metrics of a job; of a tuning job those of its best trial.
 
-    Metrics are read from files of its output, in the buckets of a home; without one, a job has none.
+    Metrics are read from what a job of a home has written; without a home, a job has none.
     """
     if isinstance(job, HyperparameterTuningJob):
         found = best_trials(job)[:1]
@@ -42,8 +42,8 @@ def compared_job(job: Job, home: Path | None) -> Document:
             ARGS: {each.parameter_id: each.value for trial in found for each in trial.parameters},
             METRICS: {each.metric_id: each.value for each in (final.metrics if final else ())},
         }
-    output = output_of(job, home) if home is not None else None
-    return {ARGS: named_arguments(words_of(job)), METRICS: last_numbers(output) if output is not None else {}}
+    metrics = job_numbers(job, home, LAST_OUTPUT).last if home is not None else {}
+    return {ARGS: named_arguments(words_of(job)), METRICS: metrics}
 
 
 def run_document(run: ExperimentRun) -> Document:

@@ -1,4 +1,8 @@
-"""Numbers that trainers leave in files of their output, such as `metrics.json`: series and single values."""
+"""The metrics of a job: numbers in files such as `metrics.json`, and in lines of JSON on stdout.
+
+They are series and single values: those that hypertune reported in a trial, then those in files of the
+output, in files that the trainer wrote in its working directory, and on its stdout.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,13 @@ from typing import Any, NamedTuple
 
 from vtrain.errors import ConfigError
 from vtrain.messages.resources import Job, spec_of
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.messages.training_task import BACKING_JOB
 from vtrain.rooted import Root
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.home import Home
+from vtrain.runtime.log.log_reader import read_tail
+from vtrain.runtime.process.journal import STDOUT
 from vtrain.staging import LocalBuckets
 
 MOST_FILES, MOST_VALUES = 4, 40
@@ -31,6 +41,14 @@ _NAME = re.compile(
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,18})(?:[eE][-+]?[0-9]{1,2})?")
 _NO_JSON = (ValueError, RecursionError)
+PRIMARY = "workerpool0-0"
+LINES = "lines on stdout"
+LAST_OUTPUT = 64 * 1024
+"""Bytes at the end of stdout that are read for a list of jobs."""
+_NO_METRICS = frozenset(
+    "checkpoint_path created level levelno line lineno pid process thread time timestamp trial ts".split()
+)
+"""What records of a log and reports of hypertune have beside numbers of the trainer's."""
 _STEPS = ("step", "global_step", "epoch", "iteration", "iter", "batch")
 _HISTORY = ("log_history", "history", "metrics", "scalars")
 """Keys below which a document has the numbers of each step."""
@@ -50,10 +68,19 @@ class Scalars(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """The numbers of the first files that have some, and the number of files that were not looked at."""
+    """The numbers of the first places that have some, and the number of files that were not looked at."""
 
     files: list[Scalars]
     left_out: int
+
+    @property
+    def last(self) -> dict[str, float]:
+        """The last number of each name; of a name that several places have, that of the first."""
+        found: dict[str, float] = {}
+        for scalars in self.files:
+            lasts = {name: points[-1][1] for name, points in scalars.series.items()}
+            found = {**lasts, **dict(scalars.values), **found}
+        return found
 
 
 def output_of(job: Job, home: Path) -> Root | None:
@@ -66,17 +93,62 @@ def output_of(job: Job, home: Path) -> Root | None:
     return None
 
 
-def last_numbers(folder: Root) -> dict[str, float]:
-    """The last number of each name in those files; of a name that several files have, that of the first."""
-    found: dict[str, float] = {}
-    for scalars in read_numbers(folder).files:
-        lasts = {name: points[-1][1] for name, points in scalars.series.items()}
-        found = {**lasts, **dict(scalars.values), **found}
-    return found
+def job_numbers(job: Job, home: Path, most_output: int = LARGEST_FILE) -> Numbers:
+    """The metrics of a job of a home, with those in so many bytes at the end of its stdout."""
+    name = job.name
+    if isinstance(job, TrainingPipeline):
+        name = str((job.training_task_metadata or {}).get(BACKING_JOB) or name)
+    folder = Home(home).job(name)
+    output = output_of(job, home)
+    in_output = read_numbers(output) if output is not None else Numbers([], 0)
+    in_work = _in_working_folder(folder)
+    lines = _reported(LINES, _rows_of_stdout(folder, most_output))
+    found = [*_of_hypertune(folder), *in_output.files, *in_work.files, lines]
+    return Numbers([one for one in found if one.series or one.values], in_output.left_out + in_work.left_out)
 
 
-def read_numbers(folder: Root) -> Numbers:
-    """The numbers in the files of a folder that are named like files of numbers."""
+def _of_hypertune(folder: JobFolder) -> Iterator[Scalars]:
+    """The numbers that the primary of a trial reported, the last hundred."""
+    place = folder.metric_file.relative_to(folder.path).as_posix()
+    with suppress(OSError), Root(folder.path).open(place) as file:
+        rows = _rows([_decode_line(line) for line in file.read(LARGEST_FILE).splitlines()])
+        yield _reported("hypertune", rows)
+
+
+def _reported(place: str, rows: list[dict[str, Any]]) -> Scalars:
+    """The numbers of objects, one for each step. hypertune writes numbers as texts."""
+    numbers = (
+        {
+            name: number_of(value) if isinstance(value, str) else value
+            for name, value in row.items()
+            if name not in _NO_METRICS
+        }
+        for row in rows
+    )
+    return Scalars(place, *_row_series([*numbers]))
+
+
+def _in_working_folder(folder: JobFolder) -> Numbers:
+    """The numbers in files that the primary wrote into its working directory, and did not bring along."""
+    attempt = folder.replica(PRIMARY, folder.newest_attempt(PRIMARY))
+    started = attempt.start_time()
+    if started is None:
+        return Numbers([], 0)
+    work = attempt.work.relative_to(folder.path).as_posix()
+    found = read_numbers(Root(folder.path, work), started)
+    files = [one._replace(path=f"{one.path} (working directory)") for one in found.files]
+    return Numbers(files, found.left_out)
+
+
+def _rows_of_stdout(folder: JobFolder, most: int) -> list[dict[str, Any]]:
+    """The objects on the last lines that the newest attempt of the primary has printed."""
+    text = read_tail(folder.logs, PRIMARY, STDOUT, most, folder.newest_attempt(PRIMARY))
+    lines = (line.strip() for line in text.split("\n"))
+    return _rows([_decode_line(line) for line in lines if line.startswith("{") and line.endswith("}")])
+
+
+def read_numbers(folder: Root, since: float = 0.0) -> Numbers:
+    """The numbers in the files of a folder that are named like files of numbers, and written since then."""
     found: list[Scalars] = []
     paths = list(_files(folder))
     for at, path in enumerate(paths):
@@ -85,6 +157,8 @@ def read_numbers(folder: Root) -> Numbers:
         try:
             with folder.open(path) as file:
                 status = os.fstat(file.fileno())
+            if status.st_mtime < since:
+                continue
             state = (status.st_ino, status.st_size, status.st_mtime_ns)
             scalars = _of_file(folder.base, folder.within, path, state)
         except OSError:  # it was just removed, or is not for this user
@@ -92,11 +166,6 @@ def read_numbers(folder: Root) -> Numbers:
         if scalars.series or scalars.values:
             found.append(scalars)
     return Numbers(found, 0)
-
-
-def numbers_of_rows(rows: list[dict[str, Any]]) -> Scalars:
-    """The numbers of objects, one for each step, such as a trainer prints them line by line."""
-    return Scalars("", *_row_series(rows))
 
 
 @lru_cache(maxsize=64)
@@ -163,7 +232,7 @@ def _decode(data: bytes) -> Any:
         return [line for line in lines if line is not None] or None
 
 
-def _decode_line(line: bytes) -> Any:
+def _decode_line(line: bytes | str) -> Any:
     try:
         return json.loads(line)
     except _NO_JSON:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.home import Home
+from vtrain.runtime.output_numbers import PRIMARY
 from vtrain.runtime.process.journal import STDOUT, JournalWriter
-from vtrain.runtime.tuning import trial_metrics
-from vtrain.runtime.tuning.trial_metrics import PRIMARY, TrialMetrics
+from vtrain.runtime.tuning.trial_metrics import TrialMetrics
 
 
-def test_the_last_look_reads_to_the_end_of_a_long_log(
-    vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trial_metrics, "MOST_PAGES", 1)
+def test_a_look_reads_to_the_end_of_a_long_log(vtrain_home: Path) -> None:
     job = CustomJob(
         name="projects/local/locations/us-central1/customJobs/1", create_time="2026-11-01T10:00:00Z"
     )

@@ -60,7 +60,7 @@ from vtrain.retry import wait_until
 from vtrain.rooted import Root
 from vtrain.runtime.experiments import ExperimentRun, experiment_runs
 from vtrain.runtime.job_order import TypedCommand
-from vtrain.runtime.output_numbers import Numbers, output_of, read_numbers
+from vtrain.runtime.output_numbers import Numbers, job_numbers, output_of
 from vtrain.times import epoch
 
 MOST_SEARCHED = 20_000
@@ -185,9 +185,8 @@ class JobReader:
         return side_of(job, home), self.numbers(job), package_of(job, home)
 
     def numbers(self, job: Job) -> Numbers:
-        """The numbers in files of a job's output."""
-        output = self.output(job)
-        return read_numbers(output) if output is not None else Numbers([], 0)
+        """The metrics of a job."""
+        return job_numbers(job, self._settings.home)
 
     def command(self, job: Job) -> TypedCommand | None:
         """The command line that made a job; None where none is known."""

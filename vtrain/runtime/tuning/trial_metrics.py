@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +14,16 @@ import msgspec
 
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Metric
-from vtrain.messages.log import LogQuery
 from vtrain.runtime.home import Home
-from vtrain.runtime.log.log_reader import read_logs
-from vtrain.runtime.output_numbers import Scalars, numbers_of_rows, output_of, read_numbers
+from vtrain.runtime.output_numbers import LINES, Scalars, job_numbers
 from vtrain.runtime.tuning.metric_file import MetricFile
 from vtrain.runtime.tuning.trial_record import remembered
 from vtrain.times import epoch
 
-PRIMARY = "workerpool0-0"
 LOOK_SECONDS = 2.0
 """Between two looks into the output of a running trial."""
-MOST_ROWS = 10_000
-"""Lines with numbers that are remembered, the last ones."""
-MOST_PAGES = 16
-"""Pages of the log that are read by one look; the next one reads on, and the last one to the end."""
 MOST_NAMED = 10
 """Other numbers that a complaint names."""
-_LINES = "lines on stdout"
 
 
 def how_to_report(metric: str) -> str:
@@ -42,7 +33,7 @@ def how_to_report(metric: str) -> str:
         "    import hypertune\n"
         f'    hypertune.HyperTune().report_hyperparameter_tuning_metric("{metric}", value, step)\n'
         f'On this machine a line {{"{metric}": 0.91, "step": 3}} on stdout counts too, and metrics.json or '
-        "metrics.jsonl in the output folder."
+        "metrics.jsonl in the output folder or the working directory."
     )
 
 
@@ -61,8 +52,6 @@ class TrialMetrics:
         self._file = MetricFile(self._folder.metric_file, metrics, started=self._started, known=known)
         self._job, self._home = job, home
         self._metrics = tuple(metrics)
-        self._cursor = ""
-        self._rows: list[dict[str, Any]] = []
         self._others: dict[str, list[str]] = {}
         self._looked_at = 0.0
 
@@ -74,7 +63,7 @@ class TrialMetrics:
         if self._file.names or not (ended or time.monotonic() - self._looked_at >= LOOK_SECONDS):
             return False
         self._looked_at = time.monotonic()
-        found = self._in_output() or self._on_stdout(ended=ended)
+        found = self._elsewhere()
         if [*map(_essence, found)] == [*map(_essence, self.measured)] or not found:
             return False
         self.measured = remembered(found)
@@ -92,34 +81,18 @@ class TrialMetrics:
         if self._file.names or not missing:
             return self._file.complaint()
         others = "".join(
-            f"; {where} {'have' if where == _LINES else 'has'} {', '.join(names)}"
+            f"; {where} {'have' if where == LINES else 'has'} {', '.join(names)}"
             for where, names in self._others.items()
         )
         return f"The trainer did not report {', '.join(missing)}{others}."
 
-    def _in_output(self) -> list[Measurement]:
-        """The measurements in the first file of numbers that has one of the metrics."""
-        folder = output_of(self._job, self._home)
-        for scalars in read_numbers(folder).files if folder is not None else ():
+    def _elsewhere(self) -> list[Measurement]:
+        """The measurements in the first place with numbers of the job that has one of the metrics."""
+        for scalars in job_numbers(self._job, self._home).files:
             if found := self._measurements(scalars):
                 return found
-            self._note(scalars.path, scalars)
+            self._others[scalars.path] = [*scalars.series, *(name for name, _ in scalars.values)][:MOST_NAMED]
         return []
-
-    def _on_stdout(self, *, ended: bool) -> list[Measurement]:
-        """The measurements in lines of the primary replica that are JSON objects."""
-        for pages in count(1):
-            query = LogQuery(name=self._job.name, task_name=PRIMARY, cursor=self._cursor)
-            page = read_logs(self._folder.logs, query, ended=ended)
-            self._cursor = page.cursor
-            rows = (entry.json_payload for entry in page.entries if entry.stream == "stdout")
-            self._rows = [*self._rows, *(row for row in rows if row)][-MOST_ROWS:]
-            if not page.more or (pages == MOST_PAGES and not ended):
-                break
-        scalars = numbers_of_rows(self._rows)
-        if not (found := self._measurements(scalars)):
-            self._note(_LINES, scalars)
-        return found
 
     def _measurements(self, scalars: Scalars) -> list[Measurement]:
         """The metrics of the study, step by step; single values stand at the last step."""
@@ -146,10 +119,6 @@ class TrialMetrics:
         return [
             msgspec.structs.replace(one, elapsed_duration=before.get(_essence(one), now)) for one in found
         ]
-
-    def _note(self, where: str, scalars: Scalars) -> None:
-        if names := [*scalars.series, *(name for name, _ in scalars.values)]:
-            self._others[where] = names[:MOST_NAMED]
 
 
 def _essence(one: Measurement) -> tuple[Any, ...]:

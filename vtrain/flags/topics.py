@@ -1,0 +1,69 @@
+"""The pages of the documentation, which the package brings along, and the one that belongs to a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "pages"
+
+_OF_COMMANDS = {
+    "run": "how-to/package-a-trainer",
+    "submit": "how-to/run-on-vertex",
+    "tune": "how-to/tune",
+    "compare": "how-to/tune",
+    "ps": "how-to/tune",
+    "logs": "explanation/logs-and-verdict",
+    "show": "how-to/troubleshooting",
+    "wait": "reference/exit-codes",
+    "stop": "explanation/nothing-lost",
+    "rerun": "how-to/troubleshooting",
+    "rm": "how-to/clean-up",
+    "gc": "how-to/clean-up",
+    "trials": "how-to/tune",
+    "best": "how-to/tune",
+    "report": "how-to/tune",
+    "exec": "how-to/troubleshooting",
+    "shell": "how-to/troubleshooting",
+    "debug": "how-to/debug-a-trainer",
+    "cp": "how-to/models",
+    "predict": "how-to/models",
+    "top": "how-to/share-the-machine",
+    "dashboard": "how-to/look-at-jobs-in-a-browser",
+    "tensorboard": "how-to/look-at-jobs-in-a-browser",
+    "doctor": "how-to/troubleshooting",
+    "init": "how-to/describe-a-job",
+    "schema": "how-to/editor-and-shell",
+    "custom-jobs create": "how-to/run-on-vertex",
+    "custom-jobs local-run": "how-to/run-in-docker",
+    "custom-jobs environment": "how-to/environments",
+    "custom-jobs": "how-to/move-from-gcloud",
+    "hp-tuning-jobs": "how-to/tune",
+    "training-pipelines": "how-to/models",
+    "persistent-resources": "how-to/share-the-machine",
+    "models": "how-to/models",
+    "ai-platform": "how-to/move-from-gcloud",
+    "package image": "how-to/build-images",
+    "package": "how-to/package-a-trainer",
+    "emulator storage": "how-to/data-and-buckets",
+    "emulator exec": "how-to/run-your-sdk-program",
+    "emulator": "how-to/use-the-emulator",
+}
+"""Pages by commands; one of a group without an entry of its own has that of the group."""
+
+
+def topic_of(path: str) -> str:
+    """The page to read about a command, `vtrain models list`; of any other command the first steps."""
+    words = path.split()[1:]
+    names = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    return next((_OF_COMMANDS[name] for name in names if name in _OF_COMMANDS), "tutorial/first-job")
+
+
+def topics() -> list[str]:
+    """The names of all pages, such as `how-to/tune`."""
+    return sorted(page.relative_to(FOLDER).with_suffix("").as_posix() for page in FOLDER.glob("*/*.md"))
+
+
+def page_of(topic: str) -> str | None:
+    """The text of a page, by its name with or without its folder; None where there is none."""
+    found = [name for name in topics() if topic in (name, name.partition("/")[2])]
+    return (FOLDER / f"{found[0]}.md").read_text(encoding="utf-8") if found else None
