@@ -13,16 +13,27 @@ from vtrain.toml_reader import load_toml
 EXAMPLES = ROOT / "examples"
 READMES = sorted(EXAMPLES.glob("*/README.md"))
 DOCKER = "docker"
+GIGABYTES = {"hf_finetune", "keras"}
+"""The examples that install PyTorch or TensorFlow."""
 
 
 def of(readmes: Iterable[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("readme", readmes, ids=lambda readme: readme.parent.name)
 
 
-@pytest.mark.pages
 @pytest.mark.network
 @pytest.mark.timeout(900)
-@of(READMES)
+@pytest.mark.parametrize(
+    "readme",
+    [
+        pytest.param(
+            readme,
+            id=readme.parent.name,
+            marks=pytest.mark.frameworks if readme.parent.name in GIGABYTES else pytest.mark.pages,
+        )
+        for readme in READMES
+    ],
+)
 def test_the_commands_of_an_example(readme: Path, checkout: Checkout) -> None:
     folder = checkout.folder / "examples" / readme.parent.name
     run_all(commands(readme, skipped_notes=(DOCKER,)), folder, checkout.environ)

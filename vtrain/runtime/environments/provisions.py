@@ -25,7 +25,7 @@ def provisions(
 ) -> tuple[Distribution, ...]:
     """The distributions of an image that a trainer imports, and that its requirements do not bring.
 
-    `required` holds canonical names. `xgboost-cpu` brings what `xgboost` does: both in one folder break each other.
+    `required` holds canonical names. `xgboost-cpu` brings what `xgboost` does, and both would share files.
     """
     return tuple(
         one
