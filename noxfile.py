@@ -35,6 +35,7 @@ OWN_SESSION = (
     "engine",
     "chaos",
     "torch",
+    "frameworks",
     "gcloud",
     "sdk",
     "programs",
@@ -274,6 +275,22 @@ def torch(session: nox.Session) -> None:
         session.skip(f"pip finds no {TORCH}: name its folder (PIP_FIND_LINKS) or index (PIP_EXTRA_INDEX_URL)")
     session.run(".ci/make-torch-image", "python", external=True, success_codes=range(256))
     session.run("pytest", "-n", "2", "-m", "torch", *session.posargs)
+
+
+@nox.session
+def frameworks(session: nox.Session) -> None:
+    """Examples that install TensorFlow or PyTorch; skipped where pip finds no CPU builds of them."""
+    _install(session, ".[test,tuning]")
+    folder = Path(session.create_tmp()).resolve()
+    argv = ("pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--retries=1", f"--dest={folder}")
+    wanted = (TORCH, "tensorflow-cpu" if sys.platform == "linux" else "tensorflow")
+    session.run(*argv, *wanted, success_codes=range(256), silent=True)
+    if len(list(folder.glob("*.whl"))) < len(wanted):
+        session.skip(f"pip does not find {' and '.join(wanted)}: see the session torch")
+    bounds = folder / "bounds.txt"
+    bounds.write_text(TORCH + "\n", encoding="utf-8")
+    variables = {"PIP_CONSTRAINT": str(bounds), "UV_CACHE_DIR": str(folder / "cache")}
+    session.run("pytest", "-m", "frameworks", *session.posargs, env=variables)
 
 
 @nox.session

@@ -57,7 +57,7 @@ def test_tuning_beats_the_untuned_digits(vtrain_home: Path) -> None:
     trainer = (DIGITS, "--python-module=trainer.task")
     untuned = vtrain("local-run", *trainer, "--", "--epochs=5")
     assert untuned.returncode == 0, untuned.stderr
-    study = ("--config=examples/tuning/study.yaml", "--display-name=digits", "--seed=2")
+    study = ("--config=examples/digits/study.yaml", "--display-name=digits", "--seed=2")
     argv = (*study, "--backend=process", *trainer, "--wait", "--format=json", "--", "--epochs=5")
     tuned = vtrain("create", *argv, group="hp-tuning-jobs")
     assert tuned.returncode == 0, tuned.stderr

@@ -78,6 +78,20 @@ def test_only_what_is_imported_and_not_required_is_installed(tmp_path: Path) -> 
     assert [d.name for d in found] == ["numpy", "cloudml-hypertune"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "module", "required"),
+    [("xgboost-cpu.2-1", "xgboost", "xgboost-cpu"), ("tf-cpu.2-17.py310", "tensorflow", "tensorflow-cpu")],
+)
+def test_another_build_of_a_framework_is_no_second_framework(
+    kind: str, module: str, required: str, tmp_path: Path
+) -> None:
+    """The image's own would be installed beside it, and each has files of the other."""
+    image_uri = f"us-docker.pkg.dev/vertex-ai/training/{kind}:latest"
+    package = direct_sdist(tmp_path, f"import {module}", requirements=(f"{required}>=2.1",))
+    planned = plan_environment(EnvironmentSpec(packages=(package,), image_uri=image_uri), tmp_path / "home")
+    assert planned.dependencies is not None and planned.dependencies.image_pins == ()
+
+
 @pytest.mark.child
 def test_a_distribution_of_the_image_is_installed_at_its_version(tmp_path: Path, wheelhouse: Path) -> None:
     for number in ("1.6.1", "1.9.0"):

@@ -212,7 +212,11 @@ def _dependency_plan(
     )
 
     lines = [line for lines in requirements for line in lines]
-    required = deciding(lines) if inputs.image_known else frozenset(map(distribution_name, lines))
+    required = frozenset(map(distribution_name, lines))
+    if inputs.image_known:
+        required = deciding(lines) | required.difference(
+            distribution_name(one.name) for one in inputs.image.distributions
+        )
     installed = provisions(inputs.image, imported_modules(packages), required)
     python = choice.interpreter.short_version
     return DependencyPlan(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from vtrain.packaging.distributions import candidates
 from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, imports_of, parse
 from vtrain.packaging.prebuilt import IMPORT_NAMES, Distribution, ImageContents, works_on
 from vtrain.packaging.unpacking import readable
@@ -22,14 +23,15 @@ _DECIDES = re.compile(r"==|~=|<|@")
 def provisions(
     contents: ImageContents, modules: frozenset[str], required: frozenset[str]
 ) -> tuple[Distribution, ...]:
-    """The distributions of an image that a trainer imports, and that its requirements do not name.
+    """The distributions of an image that a trainer imports, and that its requirements do not bring.
 
-    `required` holds canonical names.
+    `required` holds canonical names. `xgboost-cpu` brings what `xgboost` does, and both would share files.
     """
     return tuple(
         one
         for one in contents.distributions
-        if is_imported(one, modules) and distribution_name(one.name) not in required
+        if is_imported(one, modules)
+        and required.isdisjoint((distribution_name(one.name), *candidates(one.import_names[0])))
     )
 
 
