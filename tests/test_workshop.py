@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 TEST_COMMAND = re.compile(r"^ *(python3 -m venv .*&& .venv/bin/nox)$", re.MULTILINE)
 
 USUAL_SESSIONS = ("tests", "lint", "types", "docs")
-BY_HAND = ("mutants", "live", "gpu")
+BY_HAND = ("coverage", "news", "mutants", "live", "gpu")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -158,9 +158,11 @@ def test_the_development_extra_has_what_the_sessions_install(noxfile: ast.Module
     assert wanted <= set(development)
 
 
-def test_the_hooks_run_from_the_environment_and_check_what_the_sessions_check(noxfile: ast.Module) -> None:
+def test_the_hooks_check_what_the_sessions_check(noxfile: ast.Module) -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
-    (local,) = hooks["repos"]
+    ruff, local = hooks["repos"]
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", ruff["rev"])
+    assert [hook["id"] for hook in ruff["hooks"]] == ["ruff-check", "ruff-format"]
     assert local["repo"] == "local"
     programs = set()
     for hook in local["hooks"]:
@@ -168,8 +170,8 @@ def test_the_hooks_run_from_the_environment_and_check_what_the_sessions_check(no
         program, *arguments = hook["entry"].removeprefix(".venv/bin/").split()
         programs.add(program)
         session = sessions(noxfile)["types" if program == "mypy" else "lint"]
-        assert {program, *arguments} - {"--fix"} <= session
-    assert programs == {"ruff", "lint-imports", "mypy"}
+        assert {program, *arguments} <= session
+    assert programs == {"lint-imports", "mypy"}
 
 
 def test_the_workflow_runs_what_ci_runs_where_it_can() -> None:

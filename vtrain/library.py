@@ -201,9 +201,6 @@ def submit(
     The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
     AI where a project is configured. Raises VtrainError, and then there is no job.
     """
-    from vtrain.core.project_job import job_layers
-    from vtrain.pyproject import ProjectJob
-
     module, script, image, name, output = texts(
         module=module, script=script, image=image, name=name, output=output
     )
@@ -217,15 +214,10 @@ def submit(
         "spot": bool(spot),
         "flex_start": bool(flex_start),
     }
-    if spot and flex_start:
-        raise ConfigError("spot and flex_start exclude each other.")
     machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count, gpus, boot_disk_size)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
     request = _request(path("config", config), source, image, machine)
-    names = {"output-dir": "output"}
-    request = request.over(
-        *job_layers(ProjectJob(**given, **machine), lambda key: named(names.get(key, key.replace("-", "_"))))
-    )
+    request = request.over(*_layers({**given, **machine}))
     (bucket,) = texts(staging_bucket=staging_bucket)
     return _create(request, _wish(backend, project, region), bucket, strict=strict)
 
@@ -415,6 +407,17 @@ def _source(
     if module or script or requirements:
         raise ConfigError("module, script and requirements need a trainer: the folder with the code.")
     return None
+
+
+def _layers(given: dict[str, Any]) -> tuple[Layer, ...]:
+    """A layer for each argument that sets a field; an error about the field names the argument."""
+    from vtrain.core.project_job import job_layers
+    from vtrain.pyproject import ProjectJob
+
+    if given["spot"] and given["flex_start"]:
+        raise ConfigError("spot and flex_start exclude each other.")
+    names = {"output-dir": "output"}
+    return job_layers(ProjectJob(**given), lambda key: named(names.get(key, key.replace("-", "_"))))
 
 
 def _request(config: str | None, source: TrainerSource | None, image: str, machine: Machine) -> JobRequest:

@@ -96,7 +96,7 @@ def test_a_key_of_the_table(blames: Blames, tmp_path: Path, fault: tuple[str, ..
         ("machine-typ", "Did you mean machine-type?"),
         ("machine_type", "Did you mean machine-type?"),
         ("display-name", "Write name."),
-        ("flavour", "Its keys are accelerator-count, accelerator-type, args, bucket, "),
+        ("flavour", "Its keys are accelerator-count, accelerator-type, args, boot-disk-size, "),
     ],
 )
 def test_an_unknown_key_of_the_table(blames: Blames, key: str, hint: str) -> None:

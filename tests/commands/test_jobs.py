@@ -147,7 +147,13 @@ def test_list(vtrain: Any, memory: MemoryBackend) -> None:
         ("wait", "1", "--wait-timeout=soon"),
         ("wait", "1", "--on-interrupt=maybe"),
         ("stream-logs", "1", "--polling-interval=often"),
-        ("create", "--wait", "--wait-timeout=1x", "--display-name=a", "--worker-pool-spec="),
+        (
+            "create",
+            "--wait",
+            "--wait-timeout=1x",
+            "--display-name=a",
+            "--worker-pool-spec=machine-type=n1-standard-4,container-image-uri=trainer",
+        ),
     ],
 )
 def test_what_does_not_parse_is_exit_2(vtrain: Any, memory: MemoryBackend, argv: tuple[str, ...]) -> None:
