@@ -139,6 +139,9 @@ def test_list(vtrain: Any, memory: MemoryBackend) -> None:
     assert table.out.splitlines() == ["NAME"] + ["demo job"] * 3
 
 
+POOL = "machine-type=n1-standard-4,container-image-uri=trainer"
+
+
 @pytest.mark.parametrize(
     "argv",
     [
