@@ -135,9 +135,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation, without a warning."""
+    """The documentation, without a warning; an argument after -- is the folder for the pages."""
     _install(session, ".", "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30")
-    site = Path(session.create_tmp()).resolve()
+    site = Path(session.posargs[0] if session.posargs else session.create_tmp()).resolve()
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "-f", "docs/mkdocs.yml", "-d", str(site), env=quiet)
 

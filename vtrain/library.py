@@ -20,7 +20,7 @@ import msgspec
 from vtrain.backends.pager import log_pages
 from vtrain.core.following import Follow, looks
 from vtrain.core.job_layers import POOLS, Layer, named
-from vtrain.core.python_arguments import count, path, seconds, text, text_dict, text_list, texts
+from vtrain.core.python_arguments import count, path, seconds, switch, text, text_dict, text_list, texts
 from vtrain.core.target import Reporter, Wish, choose_target
 from vtrain.errors import ConfigError, JobFailedError, NotFoundError, UsageError, VtrainError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
@@ -211,8 +211,8 @@ def submit(
         "labels": text_dict("labels", labels),
         "output_dir": output,
         "image": image,
-        "spot": bool(spot),
-        "flex_start": bool(flex_start),
+        "spot": switch("spot", spot),
+        "flex_start": switch("flex_start", flex_start),
     }
     machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count, gpus, boot_disk_size)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
@@ -383,6 +383,8 @@ def _machine(
     if accelerator_type and accelerator_type not in ACCELERATORS:
         hint = enum_hint(accelerator_type, ACCELERATORS)
         raise ConfigError(f"accelerator_type is {accelerator_type!r}, which is not known.", hint=hint)
+    if machine["accelerator_count"] and gpus:
+        raise ConfigError("accelerator_count: gpus says the number, such as T4:2.")
     if machine["accelerator_count"] and not accelerator_type:
         raise ConfigError("accelerator_count needs accelerator_type beside it.")
     return machine

@@ -213,7 +213,7 @@ def test_flags_over_a_file(blames: Blames, folder: Path, flags: list[str], place
     ("flags", "place", "words", "code"),
     [
         ([f"{POOL}accelerator-type=NVIDIA_L4"], "--worker-pool-spec", NO_L4, 1),
-        (["--gpus=L4"], "--accelerator", NO_L4, 1),
+        (["--gpus=L4"], "--gpus", NO_L4, 1),
         (
             [f"{POOL}accelerator-type=T4"],
             "--worker-pool-spec",

@@ -105,7 +105,7 @@ def test_flags_are_laid_over_a_file(spec: Any, folder: Path) -> None:
         (("--machine-type=a", f"{POOL}machine-type=b"), "--machine-type says a, and --worker-pool-spec says"),
         (
             ("--gpus=T4:2", f"{POOL}accelerator-count=1,accelerator-type=NVIDIA_TESLA_T4"),
-            "--accelerator says 2,",
+            "--gpus says 2,",
         ),
         (("--replicas=2", f"{POOL}replica-count=3"), "--replicas says 2, and --worker-pool-spec says"),
         (("--executor-image-uri=a", f"{POOL}executor-image-uri=b"), "--executor-image-uri says a, and"),
@@ -113,8 +113,7 @@ def test_flags_are_laid_over_a_file(spec: Any, folder: Path) -> None:
         (("--spot", "--flex-start"), "--spot and --flex-start exclude each other"),
         (("--replicas=0",), "--replicas: expected 1 or more, found 0"),
         (("--boot-disk-size=big",), "--boot-disk-size: expected a whole number"),
-        (("--gpus=T5",), "--accelerator: there is no accelerator 'T5'"),
-        (("--gpus=H200",), "No machine type has 1 NVIDIA_H200_141GB"),
+        (("--gpus=T5",), "--gpus: there is no accelerator 'T5'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -122,6 +121,14 @@ def test_what_cannot_be_meant_is_one_sentence(vtrain: Any, flags: tuple[str, ...
     ended = vtrain("submit", "train.py", *HERE, "--dry-run", *flags)
     assert ended.code == 2
     assert f"ERROR: {said}" in ended.err
+
+
+def test_a_number_of_gpus_that_no_machine_has_is_blamed_on_its_flag(vtrain: Any) -> None:
+    ended = vtrain("submit", "train.py", *HERE, "--dry-run", "--gpus=H200")
+    assert ended.code == 1
+    field = "workerPoolSpecs[0].machineSpec.acceleratorCount"
+    assert f"ERROR: --gpus: {field}: no machine type has 1 NVIDIA_H200_141GB.\n" in ended.err
+    assert "Write --gpus=NVIDIA_H200_141GB:8." in ended.err
 
 
 def test_an_image_is_taken_where_that_is_said(spec: Any, vtrain: Any) -> None:
@@ -246,7 +253,7 @@ def heeded(line: tuple[str, ...], said: str) -> tuple[str, ...]:
         return (*command[1].split(), *line[1:])
     wrong = re.search(r"No such option: (--[a-z-]+)|does not take '(.+)'", error)
     dropped = {word.partition("=")[0] for word in given} | set(wrong.groups() if wrong else ())
-    dropped |= {"--gpus"} if "--accelerator" in dropped else set()
+    dropped |= {"--accelerator"} if "--gpus" in dropped else set()
     return (*(word for word in line if word.partition("=")[0] not in dropped), *given)
 
 

@@ -179,6 +179,26 @@ def test_gpus_disks_and_spot_are_keys_below_their_flags(
     assert (first["diskSpec"]["bootDiskSizeGb"], spec["scheduling"]["strategy"]) == (disk, strategy)
 
 
+def test_gpus_and_disks_of_the_job_are_those_of_each_pool(project: Path, planned: Any) -> None:
+    own = 'gpus = "T4:2"\nboot-disk-size = 200\nmodule = "trainer.task"\n'
+    (project / "pyproject.toml").write_text(f"[tool.vtrain.job]\n{own}")
+    pools = planned(f"{POOL}machine-type=n1-standard-8", f"{POOL}machine-type=n1-standard-16")["jobSpec"][
+        "workerPoolSpecs"
+    ]
+    for pool in pools:
+        machine = pool["machineSpec"]
+        assert (machine["acceleratorType"], machine["acceleratorCount"]) == ("NVIDIA_TESLA_T4", 2)
+        assert pool["diskSpec"]["bootDiskSizeGb"] == 200
+
+
+def test_a_number_of_gpus_that_no_machine_has_is_blamed_on_its_line(project: Path, vtrain: Any) -> None:
+    (project / "pyproject.toml").write_text('[tool.vtrain.job]\nmodule = "trainer.task"\ngpus = "T4:3"\n')
+    ended = vtrain("submit", "--backend=process", "--dry-run")
+    assert ended.code == 1
+    assert "pyproject.toml:3: " in ended.err
+    assert "no machine type has 3 NVIDIA_TESLA_T4" in ended.err
+
+
 def test_pools_are_laid_over_the_job(project: Path, planned: Any) -> None:
     job = planned(
         f"{POOL}machine-type=n1-standard-4,executor-image-uri=python:3.12",

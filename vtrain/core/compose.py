@@ -238,7 +238,12 @@ def draft_of(
     document = deepcopy(fold.document)  # layers may be laid again, and share their values with it
     spec: dict[str, Any] = document.get(paths.spec, {})
     command = tuple(spec.get(EVERY_POOL, {}).get("command", ()))
-    source = _spread(spec, request.source, has_file=has_file)
+    try:
+        source = _spread(spec, request.source, has_file=has_file)
+    except FieldError as error:
+        raise fold.blame(error) from error
+    for index, pool in enumerate(spec.get(POOLS) or []):
+        fold.say_spread(index, pool)
     if spec or paths.spec == "jobSpec":
         document[paths.spec] = spec
     for assignment in assignments:

@@ -58,11 +58,15 @@ class Fold:
         above = {self._spec if name == "jobSpec" else name: value for name, value in layer.document.items()}
         if POOLS in above.get(self._spec, {}):  # whole pools: what was said of the first is below them
             self.document.get(self._spec, {}).pop(FIRST_POOL, None)
+            self.say(f"{self._spec}.{FIRST_POOL}", layer.origin)
         self.document = self._laid(self.document, above, "", layer.origin, replaced)
 
     def _laid(self, below: Any, above: Any, path: str, origin: Origin, replaced: Collection[str]) -> Any:
         if not isinstance(above, dict):
-            self.say(path, origin)
+            if below is None:
+                self.origins[path] = origin
+            else:
+                self.say(path, origin)
             return above
         if not isinstance(below, dict) or path in replaced:
             self.say(path, origin)
@@ -78,6 +82,16 @@ class Fold:
         for below in [known for known in self.origins if _is_below(known, path)]:
             del self.origins[below]
         self.origins[path] = origin
+
+    def say_spread(self, index: int, pool: Document) -> None:
+        """Keep who said what the task of a pool was given of what every one is."""
+        every = f"{self._spec}.{EVERY_POOL}."
+        images = {"containerSpec": "imageUri", "pythonPackageSpec": "executorImageUri"}
+        given = [(path.removeprefix(every), path) for path in self.origins if path.startswith(every)]
+        for task in images.keys() & pool.keys():
+            for name, path in given:
+                place = images[task] if name == "image" else name
+                self.origins[f"{self._spec}.{POOLS}[{index}].{task}.{place}"] = self.origins[path]
 
     def blame(self, error: FieldError) -> VtrainError:
         """The error, with the one who said the field in front; unchanged where several did, or nobody.

@@ -180,7 +180,7 @@ def machine_document(pool: Pool) -> dict[str, Any]:
     return ({"machineSpec": machine} if machine else {}) | {"replicaCount": pool.get("replica-count", 1)}
 
 
-def changes_document(pools: Sequence[Pool], own: Pool) -> dict[str, Any]:
+def changes_document(pools: Sequence[Pool], own: Pool, disk: dict[str, Any]) -> dict[str, Any]:
     """The part of a spec that pools change of a job's machines, whose `own` keys are given in their words.
 
     One pool changes the first; several take the place of the pools. Vertex AI wants the primary alone in the
@@ -190,7 +190,7 @@ def changes_document(pools: Sequence[Pool], own: Pool) -> dict[str, Any]:
         hardware = {name: pools[0][key] for key, name in _HARDWARE.items() if key in pools[0]}
         count = {"replicaCount": pools[0]["replica-count"]} if "replica-count" in pools[0] else {}
         return {FIRST_POOL: ({"machineSpec": hardware} if hardware else {}) | count}
-    return {POOLS: [machine_document(own | pool) if pool else {} for pool in pools]}
+    return {POOLS: [machine_document(own | pool) | disk if pool else {} for pool in pools]}
 
 
 def _wrong(index: int, what: str, hint: str = "") -> ConfigError:

@@ -124,6 +124,8 @@ def check_job(project: Pyproject, job: ProjectJob) -> None:
     if job.accelerator_type and job.accelerator_type not in ACCELERATORS:
         hint = enum_hint(job.accelerator_type, ACCELERATORS)
         raise _fault(project, "accelerator-type", f"{job.accelerator_type!r} is not known", hint)
+    if job.accelerator_count and job.gpus:
+        raise _fault(project, "accelerator-count", "gpus says the number", 'Write gpus = "T4:2".')
     if job.accelerator_count and not job.accelerator_type:
         raise _fault(project, "accelerator-count", "it needs accelerator-type beside it")
     if job.gpus:

@@ -79,6 +79,13 @@ def count(name: str, value: Any, least: int) -> int:
     return number
 
 
+def switch(name: str, value: Any) -> bool:
+    """True or False, and nothing that would count as one of them."""
+    if not isinstance(value, bool):
+        raise _wrong_type(name, value, "True or False")
+    return value
+
+
 def seconds(name: str, value: Any) -> float | None:
     """The number of seconds; None for None."""
     if value is not None and not isinstance(value, Real):

@@ -64,8 +64,8 @@ _NEAR = 0.75
 """How much an unknown option has to resemble one of the command's, which is then meant."""
 _MACHINE_FLAGS = {
     "--replica-count": "--replicas={}",
-    "--accelerator-type": "--accelerator={}:1, with their number",
-    "--accelerator-count": "--accelerator=T4:{}, with their type",
+    "--accelerator-type": "--gpus={}:1, with their number",
+    "--accelerator-count": "--gpus=T4:{}, with their type",
 }
 """Keys of pools that people take for flags, and the flags that set the same."""
 _NUMBER = re.compile(r"-\d[\d.e+-]*")

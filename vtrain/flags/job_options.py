@@ -93,7 +93,8 @@ class MachineFlags(JobFlags, frozen=True):
     accelerator: str | None = flag(
         "TYPE[:COUNT]",
         "GPUs or TPUs of a replica, such as T4 or L4:2.",
-        short="--gpus",
+        name="gpus",
+        short="--accelerator",
         panel=MACHINES,
         offer=processors,
         to="jobSpec.workerPoolSpecs[0].machineSpec",

@@ -43,6 +43,7 @@ from vtrain.flags.grammar import split_dict, split_env, split_list, whole_number
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.options import ResourceFlags
 from vtrain.flags.row import fields_of, layers_of
+from vtrain.messages.hardware import accelerator_named
 from vtrain.packaging.source import TrainerSource
 from vtrain.pyproject import ProjectJob, Pyproject
 from vtrain.settings import user_path
@@ -118,12 +119,19 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         """The request with the project's job below it, whose machines the line's pools change."""
         pools, table = (() if job.config else self.pools), msgspec.to_builtins(job)
         own = {key: table[key] for key in MACHINE_KEYS if key in table and key != "replica-count"}
+        if job.gpus:
+            gpus = accelerator_named(job.gpus, "gpus")
+            own |= {
+                "accelerator-type": gpus["acceleratorType"],
+                "accelerator-count": gpus["acceleratorCount"],
+            }
+        disk = {"diskSpec": {"bootDiskSizeGb": job.boot_disk_size}} if job.boot_disk_size else {}
         if request.source is None and pools:
             check_has_folder(map(pools[0].get, EXTRA_KEYS))
         if self.spec.base_output_dir is not None:  # a flag counts more than its key, an empty one too
             job = msgspec.structs.replace(job, output_dir="")
         keys = job_layers(job, self.project.blames) if self.project is not None else ()
-        changes = [Layer(named(FLAG), {"jobSpec": changes_document(pools, own)})] if pools else []
+        changes = [Layer(named(FLAG), {"jobSpec": changes_document(pools, own, disk)})] if pools else []
         return msgspec.structs.replace(
             request,
             layers=(*keys, *changes, *request.layers),
@@ -202,8 +210,8 @@ def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> No
     given = (
         ("--executor-image-uri", "executor-image-uri", trainer.executor_image_uri or None),
         ("--machine-type", "machine-type", hardware.get("machineType")),
-        ("--accelerator", "accelerator-type", hardware.get("acceleratorType")),
-        ("--accelerator", "accelerator-count", hardware.get("acceleratorCount")),
+        ("--gpus", "accelerator-type", hardware.get("acceleratorType")),
+        ("--gpus", "accelerator-count", hardware.get("acceleratorCount")),
         ("--replicas", "replica-count", machine.get("replicaCount")),
     )
     for flag, key, value in given:

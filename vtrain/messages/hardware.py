@@ -59,15 +59,16 @@ def smallest_machine_with(accelerator: str, count: int) -> str:
     """The machine type for so many of an accelerator; empty where no family of types, or several, have them.
 
     Of the n1 family, which takes GPUs on many types, it is the smallest `standard` one.
-    Raises UsageError for a number that no type has, where others have other numbers.
+    Raises FieldError for a number that no type has, where others have other numbers.
     """
     found = machines_with(accelerator, count)
     if not found and (others := machines_with(accelerator)):
         least, *more = sorted({number for name in others for number in GPUS[name][accelerator]})
         also = f", or with {' or '.join(map(str, more))}" if more else ""
-        raise UsageError(
-            f"No machine type has {count} {accelerator}.",
-            hint=f"Write --accelerator={accelerator}:{least}{also}.",
+        raise FieldError(
+            "workerPoolSpecs[0].machineSpec.acceleratorCount",
+            f"no machine type has {count} {accelerator}.",
+            hint=f"Write --gpus={accelerator}:{least}{also}.",
         )
     standard = [name for name in found if "-standard-" in name] or found
     return standard[0] if len({name.partition("-")[0] for name in found}) == 1 else ""

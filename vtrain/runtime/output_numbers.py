@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -26,7 +26,8 @@ from vtrain.rooted import Root
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.home import Home
 from vtrain.runtime.log.log_reader import read_tail
-from vtrain.runtime.process.journal import STDOUT
+from vtrain.runtime.log.segments import list_segments
+from vtrain.runtime.process.journal import RAW_SUFFIX, STDOUT
 from vtrain.staging import LocalBuckets
 
 MOST_FILES, MOST_VALUES = 4, 40
@@ -43,7 +44,7 @@ _DECIMAL = re.compile(r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,1
 _NO_JSON = (ValueError, RecursionError)
 PRIMARY = "workerpool0-0"
 LINES = "lines on stdout"
-LAST_OUTPUT = 64 * 1024
+LAST_OUTPUT = 512 * 1024
 """Bytes at the end of stdout that are read for a list of jobs."""
 _NO_METRICS = frozenset(
     "checkpoint_path created level levelno line lineno pid process thread time timestamp trial ts".split()
@@ -93,8 +94,13 @@ def output_of(job: Job, home: Path) -> Root | None:
     return None
 
 
-def job_numbers(job: Job, home: Path, most_output: int = LARGEST_FILE) -> Numbers:
-    """The metrics of a job of a home, with those in so many bytes at the end of its stdout."""
+def job_numbers(
+    job: Job, home: Path, most_output: int = LARGEST_FILE, wanted: Collection[str] = ()
+) -> Numbers:
+    """The metrics of a job of a home, with those in so many bytes at the end of its stdout.
+
+    The `wanted` names are metrics though records of a log have fields that are called so, such as `time`.
+    """
     name = job.name
     if isinstance(job, TrainingPipeline):
         name = str((job.training_task_metadata or {}).get(BACKING_JOB) or name)
@@ -102,26 +108,27 @@ def job_numbers(job: Job, home: Path, most_output: int = LARGEST_FILE) -> Number
     output = output_of(job, home)
     in_output = read_numbers(output) if output is not None else Numbers([], 0)
     in_work = _in_working_folder(folder)
-    lines = _reported(LINES, _rows_of_stdout(folder, most_output))
-    found = [*_of_hypertune(folder), *in_output.files, *in_work.files, lines]
+    attempt = folder.newest_attempt(PRIMARY)
+    lines = _of_stdout(folder.logs, attempt, most_output, frozenset(wanted), _state(folder))
+    found = [*_of_hypertune(folder, wanted), *in_output.files, *in_work.files, lines]
     return Numbers([one for one in found if one.series or one.values], in_output.left_out + in_work.left_out)
 
 
-def _of_hypertune(folder: JobFolder) -> Iterator[Scalars]:
+def _of_hypertune(folder: JobFolder, wanted: Collection[str]) -> Iterator[Scalars]:
     """The numbers that the primary of a trial reported, the last hundred."""
     place = folder.metric_file.relative_to(folder.path).as_posix()
     with suppress(OSError), Root(folder.path).open(place) as file:
         rows = _rows([_decode_line(line) for line in file.read(LARGEST_FILE).splitlines()])
-        yield _reported("hypertune", rows)
+        yield _reported("hypertune", rows, wanted)
 
 
-def _reported(place: str, rows: list[dict[str, Any]]) -> Scalars:
+def _reported(place: str, rows: list[dict[str, Any]], wanted: Collection[str]) -> Scalars:
     """The numbers of objects, one for each step. hypertune writes numbers as texts."""
     numbers = (
         {
             name: number_of(value) if isinstance(value, str) else value
             for name, value in row.items()
-            if name not in _NO_METRICS
+            if name not in _NO_METRICS or name in wanted
         }
         for row in rows
     )
@@ -140,11 +147,23 @@ def _in_working_folder(folder: JobFolder) -> Numbers:
     return Numbers(files, found.left_out)
 
 
-def _rows_of_stdout(folder: JobFolder, most: int) -> list[dict[str, Any]]:
-    """The objects on the last lines that the newest attempt of the primary has printed."""
-    text = read_tail(folder.logs, PRIMARY, STDOUT, most, folder.newest_attempt(PRIMARY))
+def _state(folder: JobFolder) -> tuple[int, ...]:
+    """What changes when the primary's log does: its newest segment, and the size of that."""
+    newest = max(list_segments(folder.logs).get(PRIMARY, ()), default=0)
+    with suppress(OSError):
+        return newest, (folder.logs / f"{PRIMARY}.{newest}{RAW_SUFFIX}").stat().st_size
+    return ()
+
+
+@lru_cache(maxsize=64)
+def _of_stdout(
+    logs: Path, attempt: int, most: int, wanted: frozenset[str], _state: tuple[int, ...]
+) -> Scalars:
+    """The numbers in objects on the last lines that an attempt of the primary has printed, by this state."""
+    text = read_tail(logs, PRIMARY, STDOUT, most, attempt)
     lines = (line.strip() for line in text.split("\n"))
-    return _rows([_decode_line(line) for line in lines if line.startswith("{") and line.endswith("}")])
+    rows = _rows([_decode_line(line) for line in lines if line.startswith("{") and line.endswith("}")])
+    return _reported(LINES, rows, wanted)
 
 
 def read_numbers(folder: Root, since: float = 0.0) -> Numbers:
@@ -172,8 +191,12 @@ def read_numbers(folder: Root, since: float = 0.0) -> Numbers:
 def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Scalars:
     """The numbers of a file in this state: a page of a running job asks every few seconds."""
     with Root(base, within).open(path) as file:
-        data = file.read(LARGEST_FILE + 1)
-    return Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(size - LARGEST_FILE, 0))
+        data = file.read(LARGEST_FILE)
+    if size > LARGEST_FILE:  # the last lines of a file of lines
+        data = data.partition(b"\n")[2]
+    return Scalars(path, *_numbers(data))
 
 
 def number_of(text: str) -> int | float | str:
@@ -258,7 +281,9 @@ def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series, list[tuple[str
 
 
 def _short(key: str) -> str:
-    return key if len(key) <= LONGEST_NAME else f"{key[:LONGEST_NAME]}…"
+    """The name as it is shown, on one line."""
+    plain = key if key.isprintable() else ascii(key)[1:-1]
+    return plain if len(plain) <= LONGEST_NAME else f"{plain[:LONGEST_NAME]}…"
 
 
 def _column(value: Any) -> list[float]:

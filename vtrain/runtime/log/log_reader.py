@@ -25,6 +25,8 @@ from vtrain.runtime.process.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
 
 ENTRY_BYTES = 64
 """How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""
+MOST_BLOCKS = 20_000
+"""Blocks that are looked at for the end of a stream."""
 _LOST = "lost"
 
 
@@ -165,13 +167,18 @@ def lost_log(query: LogQuery) -> LogPage:
 
 
 def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0) -> str:
-    """About the last `size` bytes that an attempt of a replica wrote to one stream, as text."""
+    """About the last `size` bytes that an attempt of a replica wrote to one stream, as text.
+
+    It is among the last `MOST_BLOCKS` of both streams: one that wrote little may have written it long ago.
+    """
     pieces: list[bytes] = []
+    left = MOST_BLOCKS
     with closing(JournalFiles()) as files:
         for number in reversed(list_segments(folder).get(task, [])):
             segment = Segment(files, str(folder / task), number)
             for block in segment.blocks_from_the_end():
-                if size <= 0 or block.attempt < attempt:
+                left -= 1
+                if size <= 0 or left < 0 or block.attempt < attempt:
                     break
                 if (block.stream, block.attempt) == (stream, attempt):
                     pieces.append(segment.raw(max(block.start, block.end - size), block.end))

@@ -88,7 +88,7 @@ class TrialMetrics:
 
     def _elsewhere(self) -> list[Measurement]:
         """The measurements in the first place with numbers of the job that has one of the metrics."""
-        for scalars in job_numbers(self._job, self._home).files:
+        for scalars in job_numbers(self._job, self._home, wanted=self._metrics).files:
             if found := self._measurements(scalars):
                 return found
             self._others[scalars.path] = [*scalars.series, *(name for name, _ in scalars.values)][:MOST_NAMED]
