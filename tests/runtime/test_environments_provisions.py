@@ -78,6 +78,7 @@ def test_only_what_is_imported_and_not_required_is_installed(tmp_path: Path) -> 
     assert [d.name for d in found] == ["numpy", "cloudml-hypertune"]
 
 
+@pytest.mark.child
 @pytest.mark.parametrize(
     ("kind", "module", "required"),
     [("xgboost-cpu.2-1", "xgboost", "xgboost-cpu"), ("tf-cpu.2-17.py310", "tensorflow", "tensorflow-cpu")],

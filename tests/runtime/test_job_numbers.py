@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from vtrain.messages.custom_job import CustomJob
+from vtrain.rooted import Root
+from vtrain.runtime.output_numbers import LARGEST_FILE, job_numbers, read_numbers
+from vtrain.runtime.store import Store
 
 TRAINER = """
 import json, sys, time
@@ -17,6 +25,7 @@ with open("metrics.jsonl", "w") as file:
 """
 
 
+@pytest.mark.child
 def test_a_jobs_metrics_are_those_of_stdout_and_of_its_working_directory(
     vtrain: Any, vtrain_home: Path, tmp_path: Path
 ) -> None:
@@ -29,3 +38,47 @@ def test_a_jobs_metrics_are_those_of_stdout_and_of_its_working_directory(
     assert [one["metrics"] for one in listed] == [{"accuracy": 0.2, "auc": 0.5}] * 2
     sides = json.loads(vtrain("compare", "--format=json").out)["jobs"]
     assert [one["metrics"] for one in sides] == [{"accuracy": 0.2, "auc": 0.5}] * 2
+
+
+@pytest.mark.child
+def test_a_field_of_log_records_is_a_metric_where_a_study_names_it(
+    vtrain: Any, vtrain_home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("""print('{"time": 0.25, "loss": 0.5}')""")
+    assert vtrain("run", str(tmp_path / "train.py")).code == 0
+    with closing(Store.open(vtrain_home)) as store:
+        (record,) = store.created_since("2000-01-01T00:00:00Z")
+    job = CustomJob(name=record.name)
+    assert job_numbers(job, vtrain_home).last == {"loss": 0.5}
+    assert job_numbers(job, vtrain_home, wanted=("time",)).last == {"loss": 0.5, "time": 0.25}
+
+
+@pytest.mark.child
+def test_metrics_are_found_before_a_long_rest_of_stdout_and_beside_much_stderr(
+    vtrain: Any, vtrain_home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text(
+        """import sys
+print('{"loss": 0.5}', flush=True)
+print("text " * 20_000)
+for _ in range(500):
+    print("a warning", file=sys.stderr, flush=True)
+"""
+    )
+    assert vtrain("run", str(tmp_path / "train.py")).code == 0
+    (listed,) = json.loads(vtrain("ps", "--metrics", "--format=json").out)
+    assert listed["metrics"] == {"loss": 0.5}
+
+
+def test_of_a_large_file_of_lines_the_last_count(tmp_path: Path) -> None:
+    line = '{"loss": 0.5, "step": %d}\n'
+    count = LARGEST_FILE // len(line) + 1000
+    (tmp_path / "metrics.jsonl").write_text("".join(line % step for step in range(count)))
+    (scalars,) = read_numbers(Root(tmp_path)).files
+    assert scalars.series["loss"][-1] == (count - 1, 0.5)
+    assert len(scalars.series["loss"]) < count
+
+
+def test_a_name_of_a_metric_is_on_one_line(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text(json.dumps({"a\nb\x1b": 1}))
+    assert read_numbers(Root(tmp_path)).last == {"a\\nb\\x1b": 1}
