@@ -183,3 +183,13 @@ def test_help_through_a_pipe_imports_no_rich() -> None:
     argv = [sys.executable, "-c", program, "custom-jobs", "create", "--help"]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=120, env={"PYTHONPATH": ROOT})
     assert ended.stdout.splitlines()[-1] == "False", ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("how-to/tun", "Did you mean how-to/tune?"), ("x/y", "Run vtrain help topics, which lists all.")],
+)
+def test_a_page_that_is_not_there_is_one_sentence(vtrain: Any, word: str, hint: str) -> None:
+    ended = vtrain("help", word)
+    assert ended.code == 2
+    assert f"ERROR: There is no page '{word}'.\n  {hint}" in ended.err

@@ -11,6 +11,7 @@ from vtrain.flags.command import Invocation, common_flags
 from vtrain.flags.help_page import HelpPage, HelpRow, Section, common_page, shown
 from vtrain.flags.options import CommonFlags, HelpFlags
 from vtrain.flags.topics import page_of, topics
+from vtrain.messages.nearest import did_you_mean
 from vtrain.output.markdown import show_markdown
 from vtrain.output.writing import print_text
 
@@ -32,6 +33,9 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
         print_text("\n".join(topics()))
     elif word and root.get_command(context, word) is None and (page := page_of(word)) is not None:
         show_markdown(page)
+    elif "/" in word:
+        hint = did_you_mean(word, topics(), otherwise="Run vtrain help topics, which lists all.")
+        raise UsageError(f"There is no page {word!r}.", hint=hint)
     elif flags.words == COMMON_FLAGS:
         print_text(shown(common_page(common_flags()[0])))
     elif flags.man:
