@@ -36,6 +36,9 @@ class SecondEngine:
         self._live_restore = live_restore
         self._name = f"vtrain{uuid.uuid4().hex}"
         subprocess.run(["mount", "-t", "tmpfs", "vtrain-engine", folder], check=True)  # images take 200 MB
+        # A container of another engine, too, begins with a copy of this machine's mounts. Shared ones go there when
+        # they go here; else the copy keeps a removed container's file system busy, which Docker 20.10 never gets over.
+        subprocess.run(["mount", "--make-shared", folder], check=True)
         self._network = _network_namespace()
         self._daemon: subprocess.Popen[bytes] | None = None
 
