@@ -36,8 +36,8 @@ class SecondEngine:
         self._live_restore = live_restore
         self._name = f"vtrain{uuid.uuid4().hex}"
         subprocess.run(["mount", "-t", "tmpfs", "vtrain-engine", folder], check=True)  # images take 200 MB
-        # A container of another engine, too, begins with a copy of this machine's mounts. Shared ones go there when
-        # they go here; else the copy keeps a removed container's file system busy, which Docker 20.10 never gets over.
+        # Containers of other engines begin with a copy of all mounts. Shared ones go there when they go here.
+        # Other copies keep a removed container's file system busy, and Docker 20.10 never gets over that.
         subprocess.run(["mount", "--make-shared", folder], check=True)
         self._network = _network_namespace()
         self._daemon: subprocess.Popen[bytes] | None = None
