@@ -33,7 +33,7 @@ def test_the_fixture_serves_a_test(checkout: Checkout, tmp_path: Path) -> None:
     (block,) = (block for block in blocks(PAGE) if block.language == "python")
     (tmp_path / "conftest.py").write_text(block.text)
     (tmp_path / "test_program.py").write_text(PROGRAM)
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "test_program.py")]
     ended = subprocess.run(
         argv, cwd=tmp_path, env=checkout.environ, capture_output=True, text=True, check=False
     )
