@@ -136,9 +136,8 @@ def _draft(target: Target, request: LegacyRequest, job: Job, staged: tuple[str, 
         draft = compose(wanted, executor_required=not local, api_has=target.api_has, config=file)
     else:
         draft = compose_tuning(TuningFlags(), file, wanted, target.settings.project, target.api_has)
-    draft = msgspec.structs.replace(
-        draft, blame=lambda error: error
-    )  # its fields are in no file of the user's
+    # its fields are in no file of the user's
+    draft = msgspec.structs.replace(draft, blame=lambda error: error)
     if request.source is None or not given:
         return draft
     return msgspec.structs.replace(draft, wrap=partial(_with_packages, given))

@@ -1,4 +1,4 @@
-"""Lay what is asked for over a config file: the result is a job, and a trainer to package.
+"""Lay a request over a config file: the result is a job, and a trainer to package.
 
 In order: the file; the project's table; `--worker-pool-spec` in place of the pools; single flags in place of
 their field; then what is for the first pool and for every one; `--set` last.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked for: a job in layers, and the trainer to be packaged for it.
+    """A job that is asked for, in layers, and the trainer to be packaged for it.
 
     `layers` lie over the file of `config`, and `assignments` (`--set`) over these. An empty `config` is an
     empty file. The caller knows the values of `env_names`, and lays them over before the job is composed.
