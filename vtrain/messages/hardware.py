@@ -87,9 +87,9 @@ def accelerator_named(text: str, name: str) -> dict[str, str | int]:
         every = f"Write {', '.join(SHORT_NAMES)}, or the API's name."
         hint = did_you_mean(given.upper(), (*SHORT_NAMES, *ACCELERATORS), otherwise=every)
         raise UsageError(f"{name}: there is no accelerator {given!r}.", hint=hint)
-    if colon and not (count.isascii() and count.isdecimal() and int(count[:9]) > 0):
+    if colon and not (count.isascii() and count.isdecimal() and 0 < len(count.lstrip("0")) < 10):
         raise UsageError(f"{name}: expected a number from 1 after the colon, found {count!r}.")
-    return {"acceleratorType": kind, "acceleratorCount": int(count[:9]) if colon else 1}
+    return {"acceleratorType": kind, "acceleratorCount": int(count) if colon else 1}
 
 
 def is_tpu(machine: MachineSpec) -> bool:
