@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
+from vtrain.runtime.job_order import StudyPart
 from vtrain.runtime.store import CHILD_LABELS
 
 if TYPE_CHECKING:
@@ -49,10 +51,8 @@ def parent_parts(job: Job, settings: BackendSettings) -> dict[str, Any]:
     """The fields of an order that only tuning jobs and training pipelines have."""
     if isinstance(job, CustomJob):
         return {}
-    from vtrain.messages.codec import to_document
     from vtrain.messages.hyperparameter_tuning_job import StudySpec
     from vtrain.messages.training_pipeline import TrainingPipeline
-    from vtrain.runtime.job_order import StudyPart
     from vtrain.runtime.tuning.suggestion import choose_sampler
 
     study, wish = _tuning_job(job), settings.study

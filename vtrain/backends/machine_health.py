@@ -11,6 +11,9 @@ from pathlib import Path
 from vtrain import __version__
 from vtrain.backends.health import Check, Finding, Health
 from vtrain.errors import StorageError
+from vtrain.runtime.capacity.offer import find_devices, machine_offer
+from vtrain.runtime.database import has_store
+from vtrain.runtime.store import Store
 from vtrain.settings import home_folder
 from vtrain.sizes import memory_in_words, size_in_words
 
@@ -36,9 +39,6 @@ def _versions() -> Finding:
 
 def _home() -> Finding:
     """Whether the store can be opened and written. Raises StorageError."""
-    from vtrain.runtime.database import has_store
-    from vtrain.runtime.store import Store
-
     home = home_folder()
     if has_store(home):
         Store.open(home).check_writable()
@@ -66,8 +66,6 @@ def _free_space() -> Finding:
 
 def _gpus() -> Finding:
     """The GPUs that nvidia-smi lists, and the memory that jobs share. Raises ConfigError for a bad limit."""
-    from vtrain.runtime.capacity.offer import find_devices, machine_offer
-
     memory = machine_offer(accelerators=False).memory_bytes
     lent = f"jobs share {memory_in_words(memory)} of memory" if memory else "memory is not limited"
     if devices := find_devices():

@@ -33,8 +33,9 @@ from vtrain.packaging.archive import (
 )
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
-from vtrain.runtime.environments.environment import needs_build
+from vtrain.runtime.environments.environment import make_wheel, needs_build
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
+from vtrain.runtime.environments.wheels import is_plain, lay
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launching import Runtime, preparing
@@ -236,8 +237,6 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def unpack(self, site: Path) -> None:
         """Put the overlays into a folder, readable for every user that an image may run as."""
-        from vtrain.runtime.environments.wheels import lay
-
         site.mkdir(parents=True)
         for package in self.overlays:
             lay(package, site)
@@ -266,11 +265,8 @@ def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePl
 
 def _wheel(package: Path, home: Path, log: Log) -> Path:
     """The package's wheel where its own back end makes a plain one here; else the package itself."""
-    from vtrain.runtime.environments.wheels import is_plain
-
     if package.suffix == ".whl" or is_direct(package):
         return package
-    from vtrain.runtime.environments.environment import make_wheel
 
     try:
         wheel = make_wheel(package, home, log)
@@ -282,8 +278,6 @@ def _wheel(package: Path, home: Path, log: Log) -> Path:
 
 def _layered(stated: Mapping[Path, Metadata]) -> frozenset[Path]:
     """Packages that pip has to install, and those that these require."""
-    from vtrain.runtime.environments.wheels import is_plain
-
     layered = {package for package in stated if not is_plain(package)}
     while True:
         required = {distribution_name(line) for each in layered for line in stated[each].requires_dist or ()}

@@ -26,6 +26,7 @@ from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, WorkerPoolSpec
 from vtrain.runtime.accelerators import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.capacity.leases import Claim, pool_devices
+from vtrain.runtime.environments.interpreters import site_packages
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import PROCESS_POOL_FIELDS, not_reproduced
@@ -160,7 +161,6 @@ def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer
     """What would be installed for a pool, and how that differs from its image."""
     from vtrain.packaging.prebuilt import contents
     from vtrain.runtime.environments.environment import plan_environment
-    from vtrain.runtime.environments.interpreters import site_packages
     from vtrain.runtime.environments.trainer_python import asked_python, choose_python
 
     home = settings.home

@@ -10,6 +10,7 @@ import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica
 from vtrain.backends.vertex.api import VertexApi, quoted, read_list, service_endpoint
+from vtrain.backends.vertex.cloud_log import CloudLog
 from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about, replica_views, steps_of
 from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
 from vtrain.extras import install_command
@@ -66,8 +67,6 @@ class VertexBackend:
 
     @cached_property
     def _log(self) -> CloudLog:
-        from vtrain.backends.vertex.cloud_log import CloudLog
-
         return CloudLog(self._settings.access, self._settings.project)
 
     def sign_in(self) -> None:

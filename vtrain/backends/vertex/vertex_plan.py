@@ -4,6 +4,7 @@ the view of its replicas. All else the service judges."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from vtrain.backends import BackendSettings, Replica
@@ -40,8 +41,6 @@ def library_has_fields(message: str, document: Mapping[str, Any], api_version: s
     Only fields that vtrain does not know lead here: the library's import takes more than a second. Raises
     UnavailableError where it is not installed.
     """
-    from importlib import import_module
-
     try:
         from google.protobuf.json_format import Error, ParseDict
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 from vtrain.digests import document_digest
 from vtrain.runtime.environments.interpreters import Interpreter, accepts_python, base_interpreter
 from vtrain.runtime.environments.layers import EnvironmentFailed
+from vtrain.uv_program import uv_call, uv_settings
 
 OLDEST = (3, 8)
 """uv makes environments for this Python and later ones."""
@@ -105,8 +107,6 @@ def search_path(environ: Mapping[str, str]) -> str:
 
 
 def _find(request: str) -> Interpreter | None:
-    from vtrain.uv_program import uv_call
-
     call = uv_call("python", "find", "--no-python-downloads", "--system", "--no-project", request)
     path = _run(call.argv, call.environ)
     described = _run([path.strip(), "-I", "-c", _DESCRIBE], call.environ) if path else None
@@ -118,8 +118,6 @@ def _find(request: str) -> Interpreter | None:
 
 def download_python(request: str) -> None:
     """Have uv download an interpreter. Raises as `uv_call`, and EnvironmentFailed."""
-    from vtrain.uv_program import uv_call
-
     call = uv_call("python", "install", "--no-bin", request)
     if _run(call.argv, call.environ, _DOWNLOAD_SECONDS) is None:
         raise EnvironmentFailed(
@@ -129,8 +127,6 @@ def download_python(request: str) -> None:
 
 def _run(argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SECONDS) -> str | None:
     """A program's stdout; None where it failed."""
-    import subprocess
-
     environ = variables | {"PATH": search_path(os.environ)}
     try:
         done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=seconds, check=False)
@@ -141,8 +137,6 @@ def _run(argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SE
 
 def downloads_allowed(environ: Mapping[str, str]) -> bool:
     """Whether uv may download interpreters: by UV_PYTHON_DOWNLOADS, or in uv.toml."""
-    from vtrain.uv_program import uv_settings
-
     chosen = environ.get("UV_PYTHON_DOWNLOADS") or next(
         (str(table["python-downloads"]) for table in uv_settings(environ) if "python-downloads" in table), ""
     )
