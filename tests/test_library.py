@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vertex_service import VertexService, serve_vertex
+from lib.vertex_service import VertexService, serve_vertex
 
 import vtrain as library
 from vtrain.errors import (

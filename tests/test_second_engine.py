@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docker_engines import connected
-from second_engine import SecondEngine, second_engine
+from lib.docker_engines import connected
+from lib.second_engine import SecondEngine, second_engine
 
 from vtrain.containers.engine import Engine
 

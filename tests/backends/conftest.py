@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from docker_engines import remaining
 from docker_jobs import docker_settings
-from local_jobs import processes_of
+from lib.docker_engines import remaining
+from lib.local_jobs import processes_of
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend

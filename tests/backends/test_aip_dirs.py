@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from docker_jobs import docker_settings
-from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
+from lib.local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
 
 import vtrain.backends.job_storage as job_storage
 from vtrain.backends import BackendSettings

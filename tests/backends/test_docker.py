@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from docker_jobs import docker_job, docker_settings
-from local_jobs import (
+from lib.local_jobs import (
     PRIMARY,
     ended,
     folder_of,

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from local_jobs import PRIMARY, ended, lines, submit, until
-from stand_in_engine import stand_in_engine
+from lib.local_jobs import PRIMARY, ended, lines, submit, until
+from lib.stand_in_engine import stand_in_engine
 
 from vtrain.backends.docker import container_life
 from vtrain.backends.docker.container import WORK, ContainerOrder, bind, container_order, job_labels

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from docker_engines import connected, remaining
 from docker_jobs import docker_settings
-from local_jobs import PRIMARY, ended, folder_of, info, kill_supervisor, lines, submit, until
-from second_engine import SecondEngine
+from lib.docker_engines import connected, remaining
+from lib.local_jobs import PRIMARY, ended, folder_of, info, kill_supervisor, lines, submit, until
+from lib.second_engine import SecondEngine
 
 from vtrain.backends.docker.container import container_name
 from vtrain.backends.local import LocalBackend

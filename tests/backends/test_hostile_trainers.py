@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import hostile_trainers as hostile
 import pytest
 from docker_jobs import docker_settings
-from hostile_trainers import Trainer
-from local_jobs import PRIMARY, ended, folder_of, info, until
+from lib import hostile_trainers as hostile
+from lib.hostile_trainers import Trainer
+from lib.local_jobs import PRIMARY, ended, folder_of, info, until
 
 from vtrain.backends import Query
 from vtrain.backends.local import LocalBackend

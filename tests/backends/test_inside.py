@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 from docker_jobs import docker_job
-from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
-from terminal.pseudo_terminal import PseudoTerminal
+from lib.local_jobs import PRIMARY, ended, folder_of, lines, submit, until
+from lib.pseudo_terminal import PseudoTerminal
 
 from vtrain.backends import HostedJob
 from vtrain.backends.local import LocalBackend

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_jobs import ended, folder_of, kill_supervisor, lines, until
+from lib.local_jobs import ended, folder_of, kill_supervisor, lines, until
 
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states

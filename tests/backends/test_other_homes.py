@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from local_jobs import (
+from lib.local_jobs import (
     ended,
     folder_of,
     info,
@@ -22,7 +22,7 @@ from local_jobs import (
     supervisor_of,
     until,
 )
-from supervisors import START
+from lib.supervisors import START
 from test_process import snippet_job
 
 from vtrain.backends import BackendSettings, Query

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
-from local_jobs import ended, folder_of, kill_supervisor, lines, submit, until
+from lib.environment_packages import direct_sdist, sdist, wheel
+from lib.local_jobs import ended, folder_of, kill_supervisor, lines, submit, until
 
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
@@ -212,7 +212,7 @@ def test_a_preparation_that_is_cancelled_removes_what_is_half_made(
 ) -> None:
     """The package that is being built was unpacked into the folder for temporary files."""
     scratch, begun = Path(os.environ["TMPDIR"]), tmp_path / "begun"
-    monkeypatch.setattr("environment_packages.BACKEND", SLOW_BACKEND.format(begun=str(begun)))
+    monkeypatch.setattr("lib.environment_packages.BACKEND", SLOW_BACKEND.format(begun=str(begun)))
     name = submit(process_backend, trainer(sdist(tmp_path, CODE)))
     until(begun.exists)
     assert any(scratch.iterdir())
@@ -258,7 +258,7 @@ def test_a_build_of_an_image_ends_with_its_job(
     monkeypatch: pytest.MonkeyPatch,
     ending: str,
 ) -> None:
-    monkeypatch.setattr("environment_packages.BACKEND", SLOW_IN_AN_IMAGE.format(here=str(tmp_path)))
+    monkeypatch.setattr("lib.environment_packages.BACKEND", SLOW_IN_AN_IMAGE.format(here=str(tmp_path)))
     name = submit(docker_backend, trainer(sdist(tmp_path, CODE), base_image))
     folder = folder_of(home, name)
     # From here on nothing is said: a build whose lines nobody reads would end by itself.

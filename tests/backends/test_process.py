@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from local_jobs import (
+from lib.local_jobs import (
     ended,
     folder_of,
     info,

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from local_jobs import (
+from lib.local_jobs import (
     PRIMARY,
     ended,
     folder_of,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
+from lib.local_jobs import PRIMARY, ended, folder_of, lines, submit, until
 
 import vtrain
 from vtrain.backends import BackendSettings

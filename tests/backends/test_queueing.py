@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from docker_jobs import docker_job
-from local_jobs import ended, folder_of, kill_supervisor, lines, submit, supervisor_of, until
+from lib.local_jobs import ended, folder_of, kill_supervisor, lines, submit, supervisor_of, until
 
 import vtrain
 from vtrain.backends import BackendSettings, Query

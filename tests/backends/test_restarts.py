@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from docker_jobs import ROOT, docker_job, docker_settings
-from local_jobs import (
+from lib.local_jobs import (
     PRIMARY,
     ended,
     folder_of,

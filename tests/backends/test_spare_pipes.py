@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
+from lib.local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
 
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_jobs import ended, folder_of, kill, lines, processes_of, submit, supervisor_of, until
+from lib.local_jobs import ended, folder_of, kill, lines, processes_of, submit, supervisor_of, until
 from test_process import scripted
 
 from vtrain.__main__ import _anticipate

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from docker_engines import remaining
+from lib.docker_engines import remaining
 from places import Place, until
 
 from vtrain.atomic import UNPUBLISHED

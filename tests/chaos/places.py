@@ -14,7 +14,7 @@ from pathlib import Path
 
 import counting_trainer
 import msgspec
-from docker_engines import connected
+from lib.docker_engines import connected
 from tally import Tally
 
 import vtrain

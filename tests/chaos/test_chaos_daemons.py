@@ -14,7 +14,7 @@ import time
 
 import pytest
 from aftermath import check_all
-from chaos_report import KILLS_VARIABLE
+from lib.chaos_report import KILLS_VARIABLE
 from places import Place, until
 from victims import commands, kill, kill_shim, kill_supervisor, replicas
 

@@ -8,8 +8,8 @@ from typing import TextIO
 
 import pytest
 from aftermath import check, check_all
+from lib.second_engine import SecondEngine
 from places import Place, until
-from second_engine import SecondEngine
 from victims import kill_supervisor, replicas
 
 from vtrain.backends.docker.container import container_order

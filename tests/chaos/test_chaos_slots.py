@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from aftermath import processes
-from docker_engines import remaining
-from environment_packages import wheel
+from lib.docker_engines import remaining
+from lib.environment_packages import wheel
 from places import Place, until
 from victims import kill, kill_supervisor
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from aftermath import check_nothing_left, check_unborn
-from chaos_report import KILLS_VARIABLE
+from lib.chaos_report import KILLS_VARIABLE
 from places import Place, until
 from test_chaos_queue import on_machine
 from victims import kill, supervisors

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from vertex_service import VertexService, serve_vertex
+from lib.vertex_service import VertexService, serve_vertex
 
 from vtrain.testing.memory import MemoryBackend
 

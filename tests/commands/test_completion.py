@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from terminal.pseudo_terminal import PseudoTerminal
-from vertex_service import VertexService
+from lib.pseudo_terminal import PseudoTerminal
+from lib.vertex_service import VertexService
 
 from vtrain import cli
 from vtrain.flags.options import REGION_HELP

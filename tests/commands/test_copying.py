@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends.local_jobs import ended, submit
-from link_swapper import swapped_with_link
-from vertex_service import VertexService
+from lib.link_swapper import swapped_with_link
+from lib.local_jobs import ended, submit
+from lib.vertex_service import VertexService
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend

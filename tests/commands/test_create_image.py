@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in_engine import StandInEngine, stand_in_engine
-from vertex_service import VertexService, serve_vertex
+from lib.stand_in_engine import StandInEngine, stand_in_engine
+from lib.vertex_service import VertexService, serve_vertex
 
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from privileges import run_bound
-from supervisors import supervisor_of
+from lib.privileges import run_bound
+from lib.supervisors import supervisor_of
 
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.locks import lock_holder

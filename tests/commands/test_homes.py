@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from privileges import mounted_tmpfs, run_bound, vtrain_as_nobody
-from supervisors import supervisor_of
+from lib.privileges import mounted_tmpfs, run_bound, vtrain_as_nobody
+from lib.supervisors import supervisor_of
 
 from vtrain.retry import wait_until
 from vtrain.runtime import database

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docker_engines import remaining
+from lib.docker_engines import remaining
 
 from vtrain.containers.engine import Engine
 from vtrain.retry import wait_until

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_packages import wheel
+from lib.environment_packages import wheel
 
 pytestmark = pytest.mark.end_to_end
 

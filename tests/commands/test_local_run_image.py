@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in_engine import StandInEngine, stand_in_engine
+from lib.stand_in_engine import StandInEngine, stand_in_engine
 
 BASE = "--executor-image-uri=python:3.11"
 RUN = ("custom-jobs", "local-run")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervisors import supervisor_of
+from lib.supervisors import supervisor_of
 
 from vtrain.messages.model import Model
 from vtrain.messages.names import CUSTOM_JOBS, TRAINING_PIPELINES

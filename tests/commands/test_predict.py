@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from environment_packages import wheel
-from framework_index import FRAMEWORK, SKLEARN, SUM, framework_index
-from storage_service import Http, storage_service
-from vertex_service import VertexService
+from lib.emulator_service import emulator_service
+from lib.environment_packages import wheel
+from lib.framework_index import FRAMEWORK, SKLEARN, SUM, framework_index
+from lib.storage_service import Http, storage_service
+from lib.vertex_service import VertexService
 
 from vtrain.containers.engine import Engine
 from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL

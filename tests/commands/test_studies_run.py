@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervisors import supervisor_of
+from lib.supervisors import supervisor_of
 
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.runtime.folder import JobFolder

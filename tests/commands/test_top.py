@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends.local_jobs import ended, lines, submit, until
-from terminal.pseudo_terminal import CTRL_C, PseudoTerminal
+from lib.local_jobs import ended, lines, submit, until
+from lib.pseudo_terminal import CTRL_C, PseudoTerminal
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervisors import supervisor_of
-from tuning_jobs import tuning_document
-from vertex_service import VertexService
+from lib.supervisors import supervisor_of
+from lib.tuning_jobs import tuning_document
+from lib.vertex_service import VertexService
 
 from vtrain.core.references import job_id
 from vtrain.retry import wait_until

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_packages import wheel
-from supervisors import supervisor_of
+from lib.environment_packages import wheel
+from lib.supervisors import supervisor_of
 
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder

@@ -10,9 +10,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from engine_relay import path_with, relay
-from second_engine import SecondEngine
-from stand_in_engine import stand_in_engine
+from lib.engine_relay import path_with, relay
+from lib.second_engine import SecondEngine
+from lib.stand_in_engine import stand_in_engine
 
 from vtrain.containers import build
 from vtrain.containers.address import EngineAddress

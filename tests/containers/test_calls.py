@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from engine_relay import relay
+from lib.engine_relay import relay
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import CallRefused, EngineCalls

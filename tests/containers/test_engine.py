@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from engine_relay import make_certificates, make_ssh, path_with, relay
+from lib.engine_relay import make_certificates, make_ssh, path_with, relay
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import DOCKERFILE, BuildRequest, ContextFile, build_image, has_buildx

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, page_of
-from stored_jobs import add_job
+from lib.dashboard_service import Board, page_of
+from lib.stored_jobs import add_job
 
 from vtrain.backends.interface import CommandLine
 from vtrain.backends.registry import find_backend

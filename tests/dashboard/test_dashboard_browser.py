@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, lines_of, page_of
-from stored_jobs import add_job, local_name
-from tuning_jobs import tuning_document
+from lib.dashboard_service import Board, lines_of, page_of
+from lib.stored_jobs import add_job, local_name
+from lib.tuning_jobs import tuning_document
 
 from vtrain.retry import wait_until
 

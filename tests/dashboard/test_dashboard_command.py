@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, rows_of
-from stored_jobs import add_job
+from lib.dashboard_service import Board, rows_of
+from lib.stored_jobs import add_job
 
 from vtrain.extras import install_command
 from vtrain.retry import wait_until

@@ -12,11 +12,11 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from dashboard_service import Board, lines_of
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_jobs import add_job, local_name
-from tuning_jobs import trial, tuning_document
+from lib.dashboard_service import Board, lines_of
+from lib.stored_jobs import add_job, local_name
+from lib.tuning_jobs import trial, tuning_document
 
 from vtrain.retry import wait_until
 

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from dashboard_service import Board, lines_of, page_of
-from stored_jobs import add_job
+from lib.dashboard_service import Board, lines_of, page_of
+from lib.stored_jobs import add_job
 
 from vtrain.emulator.dashboard.log_view import packed
 from vtrain.retry import wait_until

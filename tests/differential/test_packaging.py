@@ -17,7 +17,7 @@ from differential.intended import DIFFERENCES
 from differential.judge import deviations, differences
 from differential.packages import base_images, missing_content, without_tags
 from differential.runner import Case, Outcome, cases_of, play, shell_code, write_files
-from stand_in_engine import StandInEngine, stand_in_engine
+from lib.stand_in_engine import StandInEngine, stand_in_engine
 
 import vtrain
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from storage_service import Http, StorageEndpoint, storage_service
+from lib.storage_service import Http, StorageEndpoint, storage_service
 
 if any(find_spec(name) is None for name in ("starlette", "uvicorn", "google")):
     collect_ignore_glob = ["test_*.py"]  # they need the extras emulator and vertex

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
-from framework_index import SKLEARN, SUM, framework_emulator
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.framework_index import SKLEARN, SUM, framework_emulator
+from lib.storage_service import Http
 
 from vtrain.emulator.vertex.instance_files import LONGEST_LINE
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emulator_report import report_calls
-from framework_index import SKLEARN, SUM, framework_index
+from lib.emulator_report import report_calls
+from lib.framework_index import SKLEARN, SUM, framework_index
 
 import vtrain
 from vtrain.emulator.running import environment_of, find_running, stop

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 from test_training_http import PARENT, ended, job_document, refusal
 
 from vtrain.testing.script import Script

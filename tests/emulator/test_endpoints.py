@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from framework_index import SKLEARN, SUM, framework_emulator
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.framework_index import SKLEARN, SUM, framework_emulator
+from lib.storage_service import Http
 
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS
 from vtrain.emulator.vertex.resource_files import ResourceFiles

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 
 from vtrain.runtime.experiments import ExperimentRun, experiment_runs
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 
 PARENT = "projects/p/locations/us-central1"
 NUMBERS = (

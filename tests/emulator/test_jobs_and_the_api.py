@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_service import Http
+from lib.storage_service import Http
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 
 from vtrain.emulator.vertex import ml_metadata, resource_files
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from storage_service import Http, StorageEndpoint, storage_service
+from lib.storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.atomic import publishing_file
 from vtrain.emulator.storage import object_store, stores

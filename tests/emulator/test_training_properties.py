@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
 from hypothesis import given
 from hypothesis import strategies as st
-from job_strategies import valid_jobs
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.job_strategies import valid_jobs
+from lib.storage_service import Http
 
 from vtrain.emulator.vertex.documents import masked, read_body, with_enum_numbers, with_project
 from vtrain.emulator.vertex.filters import read_filter

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from debug_client import DebugClient
+from lib.debug_client import DebugClient
 
 from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.packaging.payload import launcher

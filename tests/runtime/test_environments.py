@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
+from lib.environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.atomic import remove_folder
 from vtrain.runtime.environments.environment import (

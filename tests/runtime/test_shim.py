@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from privileges import NOBODY, program_of_root, shim_as_nobody
+from lib.privileges import NOBODY, program_of_root, shim_as_nobody
 
 import vtrain
 from vtrain.messages.log import LogQuery

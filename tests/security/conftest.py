@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from vertex_service import VertexService, serve_vertex
+from lib.vertex_service import VertexService, serve_vertex
 
 TRAINER = """
 import json, os, sys

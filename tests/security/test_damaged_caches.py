@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
+from lib.environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend

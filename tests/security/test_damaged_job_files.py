@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from chaos_report import SEED_VARIABLE
+from lib.chaos_report import SEED_VARIABLE
 
 import vtrain
 from vtrain.backends import BackendSettings

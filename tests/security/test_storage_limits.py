@@ -16,7 +16,7 @@ pytest.importorskip("starlette", reason="needs the extra emulator")
 pytest.importorskip("uvicorn")
 pytest.importorskip("google_crc32c")
 
-from storage_service import Http, StorageEndpoint, storage_service
+from lib.storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.emulator import http_server
 from vtrain.emulator.storage import bodies, stores

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_relay import StorageRelay
-from vertex_service import VertexService, serve_vertex
+from lib.storage_relay import StorageRelay
+from lib.vertex_service import VertexService, serve_vertex
 
 POOL = "machine-type=e2,local-package-path={},python-module=trainer.task,executor-image-uri=gcr.io/p/i"
 

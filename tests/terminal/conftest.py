@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from backends.local_jobs import processes_of
+from lib.local_jobs import processes_of
+from lib.pseudo_terminal import PseudoTerminal
 from terminal.golden_frames import compare
-from terminal.pseudo_terminal import PseudoTerminal
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from lib.pseudo_terminal import CTRL_C, CTRL_D
 from terminal.conftest import Start, Trainer
-from terminal.pseudo_terminal import CTRL_C, CTRL_D
 
 pytestmark = pytest.mark.end_to_end
 

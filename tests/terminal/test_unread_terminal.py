@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from lib.pseudo_terminal import PATIENCE
 from terminal.conftest import Start, Trainer
-from terminal.pseudo_terminal import PATIENCE
 
 from vtrain.output.writing import UNREAD_SECONDS
 

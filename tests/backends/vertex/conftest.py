@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from vertex_jobs import settings_at
-from vertex_service import VertexService, serve_vertex
+from lib.vertex_jobs import settings_at
+from lib.vertex_service import VertexService, serve_vertex
 
 from vtrain.backends.vertex import api, retries
 from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from logging_service import DROP, LoggingService, serve_logs
+from lib.logging_service import DROP, LoggingService, serve_logs
 
 pytest.importorskip("google.auth")
 

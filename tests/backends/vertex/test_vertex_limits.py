@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dripping import BODY, FLOODS, answering
-from logging_service import LoggingService, serve_logs
-from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, settings_at
-from vertex_service import VertexService
+from lib.dripping import BODY, FLOODS, answering
+from lib.logging_service import LoggingService, serve_logs
+from lib.vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, settings_at
+from lib.vertex_service import VertexService
 
 from vtrain import http_limits
 from vtrain.backends import Query, ServiceAccess

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from second_engine import SecondEngine, missing_for_an_engine, second_engine
+
+from lib.second_engine import SecondEngine, missing_for_an_engine, second_engine
 
 if TYPE_CHECKING:
     from vtrain.containers.discovery import EngineAddress
