@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from lib.engine_relay import path_with, relay
 from lib.second_engine import SecondEngine
 from lib.stand_in_engine import stand_in_engine
+from lib.waiting import wait_until_gone
 
 from vtrain.containers import build
 from vtrain.containers.address import EngineAddress
@@ -258,10 +258,7 @@ def test_ctrl_c_ends_the_build(bench: Bench) -> None:
     text = f"FROM {bench.base}\nRUN : {bench.name}; echo begun; sleep 600\n"
     with pytest.raises(KeyboardInterrupt):
         build_image(bench.engine, BuildRequest(tags=(), dockerfile=text), interrupt)
-    deadline = time.monotonic() + 60
-    while any(bench.name in line for line in _command_lines()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [line for line in _command_lines() if bench.name in line]
+    wait_until_gone(lambda: [line for line in _command_lines() if bench.name in line])
 
 
 def _command_lines() -> Iterator[str]:

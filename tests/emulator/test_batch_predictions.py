@@ -12,10 +12,10 @@ import pytest
 from lib.emulator_service import emulator_service
 from lib.framework_index import SKLEARN, SUM, framework_emulator
 from lib.storage_service import Http
+from lib.waiting import wait_until
 
 from vtrain.emulator.vertex.instance_files import LONGEST_LINE
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS
-from vtrain.retry import wait_until
 
 LOCATION = "projects/demo/locations/us-central1"
 JOBS = f"/v1/{LOCATION}/batchPredictionJobs"
@@ -90,7 +90,7 @@ def ended(http: Http, name: str) -> Document:
         found.update(http("GET", f"/v1/{name}").document)
         return "endTime" in found
 
-    assert wait_until(has_ended, 60), found
+    wait_until(has_ended, found)
     return found
 
 
@@ -209,7 +209,7 @@ def test_another_emulator_of_the_home_does_not_call_a_running_job_failed(
     fields = {"manualBatchTuningParameters": {"batchSize": 1}}
     name = http("POST", JOBS, body(model, bucket, **fields)).document["name"]
     try:
-        assert wait_until(lambda: http("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING", 30)
+        wait_until(lambda: http("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING", patience=30)
         with emulator_service(home) as second:
             other = Http(second)
             assert other("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING"
@@ -243,7 +243,7 @@ def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run)
     def now() -> Document:
         return dict(http("GET", f"/v1/{job['name']}").document)
 
-    assert wait_until(lambda: now()["state"] == "JOB_STATE_FAILED", 10)  # once its thread has ended
+    wait_until(lambda: now()["state"] == "JOB_STATE_FAILED", patience=10)  # once its thread has ended
     assert "emulator ended" in now()["error"]["message"]
 
 
@@ -286,7 +286,7 @@ def test_many_jobs_at_once_lose_no_instance_and_stay_as_they_ended(
         return {each["state"] for each in found if each["name"] in names}
 
     seen: set[str] = set()
-    assert wait_until(lambda: seen.update(look()) or look() == {"JOB_STATE_SUCCEEDED"}, 120), seen
+    wait_until(lambda: seen.update(look()) or look() == {"JOB_STATE_SUCCEEDED"}, seen)
     assert "JOB_STATE_FAILED" not in seen
     for name in names:
         assert http("GET", f"/v1/{name}").document["completionStats"] == {"successfulCount": "40"}

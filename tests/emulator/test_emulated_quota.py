@@ -7,9 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from lib.emulator_service import emulator_service
+from lib.emulator_service import PARENT, emulator_service, ended, job_document, refusal
 from lib.storage_service import Http
-from test_training_http import PARENT, ended, job_document, refusal
 
 from vtrain.testing.script import Script
 

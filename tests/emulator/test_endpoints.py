@@ -13,10 +13,10 @@ import pytest
 from lib.emulator_service import emulator_service
 from lib.framework_index import SKLEARN, SUM, framework_emulator
 from lib.storage_service import Http
+from lib.waiting import wait_until
 
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS
 from vtrain.emulator.vertex.resource_files import ResourceFiles
-from vtrain.retry import wait_until
 from vtrain.runtime.process.process_tree import offspring
 
 LOCATION = "projects/demo/locations/us-central1"
@@ -164,7 +164,7 @@ def test_a_server_that_was_killed_is_started_again(
     deploy(http, endpoint, upload())
     (server,) = set(servers()) - before
     os.kill(server, signal.SIGKILL)
-    assert wait_until(lambda: predict(http, endpoint, [1, 2]).status == 200, 10)
+    wait_until(lambda: predict(http, endpoint, [1, 2]).status == 200, patience=10)
     assert server not in servers()
 
 
@@ -173,7 +173,7 @@ def test_an_undeployed_model_has_no_server(http: Http, endpoint: str, upload: Ca
     deployed = deploy(http, endpoint, upload())
     assert set(servers()) - before
     response(http, http("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed}))
-    assert wait_until(lambda: not set(servers()) - before, 10)
+    wait_until(lambda: not set(servers()) - before, patience=10)
     assert "deployedModels" not in http("GET", f"/v1/{endpoint}").document
     refused(predict(http, endpoint, [1, 2]), 400, "FAILED_PRECONDITION")
     response(http, http("DELETE", f"/v1/{endpoint}"))
@@ -381,7 +381,7 @@ def test_an_endpoint_whose_model_is_asked_for_while_it_is_undeployed_has_no_serv
         asked = [pool.submit(ask) for _ in range(40)]
         response(http, http("POST", f"/v1/{endpoint}:undeployModel", {"deployedModelId": deployed}))
         assert {each.result() for each in asked} <= {200, 400, 404, 500}
-    assert wait_until(lambda: not set(servers()) - before, 10)
+    wait_until(lambda: not set(servers()) - before, patience=10)
 
 
 def test_a_prediction_that_began_starts_no_server_of_a_model_that_is_undeployed_meanwhile(
@@ -403,4 +403,4 @@ def test_a_prediction_that_began_starts_no_server_of_a_model_that_is_undeployed_
     monkeypatch.setattr(ResourceFiles, "find", undeploying)
     reply = predict(http, endpoint, [1, 2])
     assert found > 2 and reply.status in (200, 500)
-    assert wait_until(lambda: not set(servers()) - before, 10)
+    wait_until(lambda: not set(servers()) - before, patience=10)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from lib.storage_service import Http
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
@@ -21,7 +22,6 @@ from vtrain.messages import states
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
-from vtrain.retry import wait_until
 
 PARENT = "projects/demo/locations/us-central1"
 REFUSED = "No emulator runs for this job, or it does not emulate "
@@ -161,7 +161,7 @@ class Submitted:
             assert len(found) >= count or not states.has_ended(self.state()), lines
             return len(found) >= count
 
-        assert wait_until(has_come, 120, longest=0.1)
+        wait_until(has_come)
         return found[count - 1].partition(" ")[2]
 
     def state(self) -> str:

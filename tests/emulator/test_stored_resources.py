@@ -11,10 +11,10 @@ from urllib.parse import quote
 import pytest
 from lib.emulator_service import emulator_service
 from lib.storage_service import Http
+from lib.waiting import wait_until
 
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.messages.kept_resources import Dataset
-from vtrain.retry import wait_until
 
 PARENT = "/v1/projects/demo/locations/us-central1"
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
@@ -167,7 +167,7 @@ def test_a_pipeline_reads_a_dataset_by_its_id(http: Http, home: Path) -> None:
         found.update(http("GET", f"/v1/{begun.document['name']}").document)
         return "endTime" in found
 
-    assert wait_until(has_ended, 60)
+    wait_until(has_ended)
     assert found["state"] == "PIPELINE_STATE_SUCCEEDED", found
     assert found["inputDataConfig"]["datasetId"] == "gs://tables/data.csv"
 
