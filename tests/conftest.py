@@ -45,6 +45,7 @@ pytest_plugins = (
     "lib.differential_report",
     "lib.docker_engines",
     "lib.emulator_report",
+    "lib.fixtures",
     "lib.no_children",
 )
 

@@ -265,9 +265,8 @@ def test_a_container_that_ends_slowly_is_not_asked_at_every_look(
         ordered = msgspec.structs.replace(ordered, name=container, grace_seconds=600.0)
         life, began = ContainerLife(replica, ordered, job_engine, stopping=True), time.monotonic()
         monkeypatch.setattr(threading, "Thread", Counted)
-        while (took := time.monotonic() - began) < 3 * STOP_RETRY_SECONDS:
-            life.stop()
-            time.sleep(0.001)
+        wait_until(lambda: life.stop() or time.monotonic() - began >= 3 * STOP_RETRY_SECONDS, pause=0.001)
+        took = time.monotonic() - began
         job_engine.hang_up()
     assert 1 < asked.count("stop") <= took / STOP_RETRY_SECONDS + 1
 

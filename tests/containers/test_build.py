@@ -155,9 +155,9 @@ def test_a_dockerfile_that_does_not_parse(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("builder")
-def test_a_base_that_cannot_be_had(docker_engine: Engine, registry: str) -> None:
-    request = BuildRequest(tags=(), dockerfile=f"FROM {registry}/none/base:1\nRUN true\n")
-    with pytest.raises(ImageError, match=f"{registry}/none/base:1.* not found"):
+def test_a_base_that_cannot_be_had(docker_engine: Engine, loopback_registry: str) -> None:
+    request = BuildRequest(tags=(), dockerfile=f"FROM {loopback_registry}/none/base:1\nRUN true\n")
+    with pytest.raises(ImageError, match=f"{loopback_registry}/none/base:1.* not found"):
         build_image(docker_engine, request, print)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from lib.emulator_service import emulator_service
 from lib.storage_service import Http
 from lib.waiting import wait_until
 
@@ -18,19 +16,6 @@ from vtrain.messages.kept_resources import Dataset
 
 PARENT = "/v1/projects/demo/locations/us-central1"
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stored") / "home"
-
-
-@pytest.fixture(scope="module")
-def http(home: Path) -> Iterator[Http]:
-    with emulator_service(home) as url:
-        made = Http(url)
-        yield made
-        made.connection.close()
 
 
 def made(http: Http, collection: str, **fields: Any) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +17,8 @@ from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 from vtrain.messages.training_task import CUSTOM_TASK
 from vtrain.testing.script import Script
 
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("emulator") / "home"
-
-
-@pytest.fixture(scope="module")
-def url(home: Path) -> Iterator[str]:
-    with emulator_service(home, aip_dirs="local") as served:
-        yield served
-
-
-@pytest.fixture
-def http(url: str) -> Iterator[Http]:
-    made = Http(url)
-    yield made
-    made.connection.close()
+SERVE = partial(emulator_service, aip_dirs="local")
+"""How this module's emulator is started."""
 
 
 def test_the_life_of_a_job(http: Http) -> None:

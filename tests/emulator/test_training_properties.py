@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lib.emulator_service import emulator_service
 from lib.job_strategies import valid_jobs
 from lib.storage_service import Http
 
@@ -49,14 +46,6 @@ QUERIES = st.dictionaries(
     st.text(max_size=30),
     max_size=3,
 )
-
-
-@pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
-    with emulator_service(tmp_path_factory.mktemp("emulator") / "home") as url:
-        made = Http(url)
-        yield made
-        made.connection.close()
 
 
 @given(

@@ -207,7 +207,7 @@ def _belongings(engine: Engine, home: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def loopback_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of an empty registry on loopback, where engines of this machine may push without TLS."""
     program = shutil.which("docker-registry")
     if program is None:

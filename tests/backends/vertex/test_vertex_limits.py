@@ -138,7 +138,7 @@ def cloud_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggingService]:
 
 def read_to_the_end() -> list[str]:
     """What is told of the log of an ended job until it is settled."""
-    log, pages = CloudLog(ServiceAccess(), "demo"), [LogPage()]
+    log, pages = CloudLog(ServiceAccess(), "demo"), [LogPage(entries=(), cursor="")]
 
     def is_settled() -> bool:
         pages.append(log.read(LogQuery(name=NAME, cursor=pages[-1].cursor), ENDED))
