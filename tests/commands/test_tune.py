@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervisors import supervisor_of
-from tuning_jobs import tuning_document
-from vertex_service import VertexService
+from lib.supervisors import living_supervisor
+from lib.tuning_jobs import tuning_document
+from lib.vertex_service import VertexService
+from lib.waiting import wait_until
 
 from vtrain.core.references import job_id
-from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.tuning.trial_record import readable_records
 
@@ -225,8 +225,8 @@ def test_a_supervisor_that_is_killed_loses_no_measurement(
             int(one.step_count) for each in readable_records(JobFolder(study)) for one in each.measurements
         ]
 
-    assert wait_until(measured, 60)
-    os.kill(supervisor_of(JobFolder(study)), signal.SIGKILL)
+    wait_until(measured)
+    os.kill(living_supervisor(JobFolder(study)), signal.SIGKILL)
     ended = vtrain("hp-tuning-jobs", "wait", "train", "--format=value(state)")
     assert (ended.code, ended.out) == (0, "JOB_STATE_SUCCEEDED\n")
     assert measured() == [1, 2, 3, 4, 5, 6]

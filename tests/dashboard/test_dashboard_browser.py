@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, lines_of, page_of
-from stored_jobs import add_job, local_name
-from tuning_jobs import tuning_document
-
-from vtrain.retry import wait_until
+from lib.dashboard_service import Board, lines_of, page_of
+from lib.stored_jobs import add_job, local_name
+from lib.tuning_jobs import tuning_document
+from lib.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -60,7 +59,7 @@ def test_a_browser_keeps_a_page_up_to_date(board: Board, vtrain: Any, tmp_path: 
                   f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
     assert made.code == 0, made.err
     address = page_of(made.out.strip())
-    wait_until(lambda: len(lines_of(board.page(address))) == 80, 60)
+    wait_until(lambda: len(lines_of(board.page(address))) == 80)
     try:
         document, said = opened(f"{board.url}{address}", tmp_path / "profile")
         listed, said_of_list = opened(board.url, tmp_path / "profile")
