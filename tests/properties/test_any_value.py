@@ -18,7 +18,7 @@ from vtrain.errors import ConfigError, UsageError, VtrainError
 from vtrain.flags import containers, grammar
 from vtrain.flags.containers import read_mounts
 from vtrain.flags.flags_file import expand_flags_files
-from vtrain.flags.job_options import POOL_KEYS, ContainerFlags
+from vtrain.flags.job_options import ContainerFlags
 from vtrain.flags.request import check_pools, parse_pools, pools_document
 from vtrain.flags.resource_config import KEYS as RESOURCE_KEYS
 from vtrain.flags.resource_config import (
@@ -115,7 +115,7 @@ def test_the_environment_comes_back(env: dict[str, str]) -> None:
 POOL_VALUES = st.sampled_from(
     ["", "n1-standard-4", "1", "2", "NVIDIA_L4", "TPU_V3", "a;b", "trainer.task", "x,y"]
 )
-POOLS = st.dictionaries(st.sampled_from(sorted(POOL_KEYS)), POOL_VALUES | TEXT, max_size=7)
+POOLS = st.dictionaries(st.sampled_from(sorted(grammar.POOL_KEYS)), POOL_VALUES | TEXT, max_size=7)
 
 
 def pool_value(key: str, text: str) -> str | int | tuple[str, ...]:

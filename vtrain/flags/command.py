@@ -124,7 +124,7 @@ class FlagCommand(TyperCommand):
 
     def _place_of(self, words: list[str], ctx: Any) -> str:
         """A hint about the place of words that are no flag: with the machines, or with the trainer."""
-        from vtrain.flags.job_options import POOL_FLAG
+        from vtrain.flags.grammar import POOL_FLAG
 
         word = words[0]
         if word.partition("=")[0] == POOL_FLAG:

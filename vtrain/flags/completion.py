@@ -127,7 +127,7 @@ def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def pool(incomplete: str) -> list[str]:
     """The last key of a `--worker-pool-spec`, or its value where there is a list of them."""
-    from vtrain.flags.job_options import POOL_KEYS
+    from vtrain.flags.grammar import POOL_KEYS
     from vtrain.messages.rules import ACCELERATORS
     from vtrain.runtime.machines import machine_types
 

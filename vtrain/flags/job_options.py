@@ -34,20 +34,6 @@ from vtrain.flags.options import (
 )
 from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, items, switch, text
 
-POOL_FLAG = "--worker-pool-spec"
-POOL_FIELDS = {
-    "machine-type": "machineSpec.machineType",
-    "replica-count": "replicaCount",
-    "accelerator-type": "machineSpec.acceleratorType",
-    "accelerator-count": "machineSpec.acceleratorCount",
-    "container-image-uri": "containerSpec.imageUri",
-    "executor-image-uri": "pythonPackageSpec.executorImageUri",
-    "python-module": "pythonPackageSpec.pythonModule",
-}
-"""The fields of a WorkerPoolSpec that keys of `--worker-pool-spec` set."""
-_TRAINER_KEYS = ("local-package-path", "script", "requirements", "extra-packages", "extra-dirs")
-POOL_KEYS = frozenset((*POOL_FIELDS, *_TRAINER_KEYS, "output-image-uri"))
-
 
 class JobFlags(ResourceFlags, frozen=True):
     """Flags of custom jobs and tuning jobs, laid over the config file.

@@ -27,8 +27,16 @@ from vtrain.core.project_job import (
     with_extras,
 )
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.grammar import split_dict, split_env, split_list, whole_number
-from vtrain.flags.job_options import POOL_FIELDS, POOL_FLAG, POOL_KEYS, SpecFlags, TrainerFlags
+from vtrain.flags.grammar import (
+    POOL_FIELDS,
+    POOL_FLAG,
+    POOL_KEYS,
+    split_dict,
+    split_env,
+    split_list,
+    whole_number,
+)
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.options import ResourceFlags
 from vtrain.flags.row import fields_of, layers_of
 from vtrain.messages.rules import ACCELERATORS, enum_hint
