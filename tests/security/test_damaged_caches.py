@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
+from lib.environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.errors import VtrainError
 from vtrain.packaging.sdist import build_sdist, plan_sdist
@@ -52,7 +52,7 @@ DAMAGES: tuple[Damage, ...] = (truncate, flip, empty, remove, replace_by_folder)
 
 
 @pytest.fixture
-def trainer(tmp_path: Path) -> Path:
+def source_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "trainer-folder"
     (folder / "trainer").mkdir(parents=True)
     (folder / "trainer" / "__init__.py").touch()
@@ -66,9 +66,9 @@ def contents(paths: tuple[Path, ...]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("damage", [remove, replace_by_folder])
-def test_packages_that_are_gone_are_made_again(tmp_path: Path, trainer: Path, damage: Damage) -> None:
+def test_packages_that_are_gone_are_made_again(tmp_path: Path, source_folder: Path, damage: Damage) -> None:
     source = TrainerSource(
-        folder=trainer, python_module="trainer.task", extra_packages=("own-1.0-py3-none-any.whl",)
+        folder=source_folder, python_module="trainer.task", extra_packages=("own-1.0-py3-none-any.whl",)
     )
     cache = tmp_path / "packages"
     plan = plan_sdist(source, packages_dir=cache)
@@ -81,8 +81,8 @@ def test_packages_that_are_gone_are_made_again(tmp_path: Path, trainer: Path, da
     assert [path.name for path in cache.iterdir()] == [plan.content_hash]
 
 
-def test_a_folder_of_packages_that_is_a_file(tmp_path: Path, trainer: Path) -> None:
-    source = TrainerSource(folder=trainer, python_module="trainer.task")
+def test_a_folder_of_packages_that_is_a_file(tmp_path: Path, source_folder: Path) -> None:
+    source = TrainerSource(folder=source_folder, python_module="trainer.task")
     plan = plan_sdist(source)
     build_sdist(plan, tmp_path)
     shutil.rmtree(tmp_path / plan.content_hash)
