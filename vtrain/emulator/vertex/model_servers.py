@@ -41,7 +41,7 @@ class ModelServers:
         self._backend = backend
         self._tell = tell
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._is_closed = False
 
     @contextmanager
@@ -72,15 +72,20 @@ class ModelServers:
             slot.is_over = True
 
     def stop(self, key: str) -> None:
-        """End the server of a model, if there is one."""
+        """End the server of a model, if there is one, once it has answered everybody who asked it before."""
         with self._lock:
             slot = self._slots.pop(key, None)
-        if slot is not None:
-            slot.end()
+            if slot is None:
+                return
+            slot.is_over = True
+            self._lock.wait_for(lambda: self._is_closed or not slot.users)
+        slot.end()
 
     def close(self) -> None:
-        """End all servers; no other is started."""
-        self._is_closed = True
+        """End all servers at once; no other is started."""
+        with self._lock:
+            self._is_closed = True
+            self._lock.notify_all()
         for key in list(self._slots):
             self.stop(key)
 
@@ -105,6 +110,7 @@ class ModelServers:
     def _leave(self, key: str, slot: _Slot) -> None:
         with self._lock:
             slot.users -= 1
+            self._lock.notify_all()
             if slot.server is None and not slot.users and self._slots.get(key) is slot:
                 del self._slots[key]  # a model that cannot be served takes no room
 
