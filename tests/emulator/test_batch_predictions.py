@@ -202,7 +202,7 @@ def test_a_job_is_cancelled(http: Http, model: str, bucket: Path) -> None:
     assert http("GET", f"/v1/{name}").status == 404
 
 
-def test_another_emulator_of_the_home_does_not_call_a_running_job_failed(
+def test_another_emulator_of_the_home_cancels_a_running_job(
     home: Path, http: Http, model: str, bucket: Path
 ) -> None:
     (bucket / "input").write_bytes(b"[1, 2]\n" * 200_000)
@@ -214,6 +214,8 @@ def test_another_emulator_of_the_home_does_not_call_a_running_job_failed(
             other = Http(second)
             assert other("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING"
             assert other("DELETE", f"/v1/{name}").document["error"]["status"] == "FAILED_PRECONDITION"
+            assert other("POST", f"/v1/{name}:cancel", {}).document == {}
+            assert ended(other, name)["state"] == "JOB_STATE_CANCELLED"
             other.connection.close()
     finally:
         http("POST", f"/v1/{name}:cancel", {})
