@@ -24,12 +24,16 @@ from vtrain.backends.docker.container_life import (
     replica_exit,
 )
 from vtrain.backends.docker.container_log import ContainerOutput, output_of
-from vtrain.backends.docker.container_view import ContainerView
-from vtrain.backends.docker.job_engine import JobEngine, cut_loose, ensure_network, remove_network
+from vtrain.backends.docker.job_engine import (
+    ContainerView,
+    JobEngine,
+    cut_loose,
+    ensure_network,
+    remove_network,
+)
 from vtrain.backends.local import LocalBackend
-from vtrain.containers.address import EngineAddress
-from vtrain.containers.engine import Engine, connect
-from vtrain.containers.labels import ATTEMPT_LABEL, JOB_LABEL
+from vtrain.containers.discovery import EngineAddress
+from vtrain.containers.engine import ATTEMPT_LABEL, JOB_LABEL, Engine, connect
 from vtrain.errors import EngineError
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec

@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.ownership import mend_ownership
-from vtrain.containers.address import EngineAddress
+from vtrain.backends.docker.docker_launcher import mend_ownership
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, connect
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, GcsDestination

@@ -20,8 +20,7 @@ from framework_index import FRAMEWORK, SKLEARN, SUM, framework_index
 from storage_service import Http, storage_service
 from vertex_service import VertexService
 
-from vtrain.containers.engine import Engine
-from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
+from vtrain.containers.engine import HOME_LABEL, SERVING_LABEL, Engine
 from vtrain.messages.codec import from_document
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.privacy import home_label

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from engine_relay import relay
 
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import CallRefused, EngineCalls
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, engine_errors, image_facts
 from vtrain.errors import EngineAwayError, EngineError
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
-from vtrain.backends.programs import PREPARE, SUPERVISE
+from vtrain.backends import PREPARE, SUPERVISE
 from vtrain.backends.registry import runtime_backend
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder

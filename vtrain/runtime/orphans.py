@@ -24,10 +24,9 @@ from vtrain.atomic import discard
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, read_struct, require_struct
 from vtrain.runtime.job_order import ReplicaOrder
-from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.process.cgroup import find_groups, kill_group, members, remove_group
 from vtrain.runtime.process.journal import STDERR, STDOUT, JournalWriter
-from vtrain.runtime.process.process_tree import Process, Stat, signal_all, snapshot, with_children
+from vtrain.runtime.process.process_tree import Process, Stat, boot_id, signal_all, snapshot, with_children
 
 KILL_SECONDS = 2.0
 """How long processes may take to be gone that have been sent SIGKILL."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.backends.replica_options import ReplicaOptions
+from vtrain.backends import ReplicaOptions
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hardware import is_tpu
 from vtrain.runtime.accelerators import (

@@ -15,10 +15,9 @@ from vtrain.backends.docker.job_engine import server_hosts
 from vtrain.backends.job_storage import missing_module, stop_serving, storage_variables
 from vtrain.backends.model_interface import ServingOrder
 from vtrain.containers.discovery import find_local_engine
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.engine import HOME_LABEL, SERVING_LABEL, Engine, connect, engine_errors
 from vtrain.containers.image_names import check_image_name
 from vtrain.containers.images import ensure_image
-from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
 from vtrain.errors import ConfigError, ImageError, StorageError
 from vtrain.extras import install_command
 from vtrain.messages.model import ModelContainerSpec

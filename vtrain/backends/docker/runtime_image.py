@@ -17,12 +17,18 @@ import msgspec
 
 from vtrain.backends.docker.container import USER_BASE, docker_part
 from vtrain.backends.local_plan import for_each_pool, image_uri, package_paths
-from vtrain.containers.build import BuildRequest, ContextFile, build_image
-from vtrain.containers.engine import Engine, connect
+from vtrain.containers.build import (
+    PIP_ARGUMENT,
+    PIP_COPY,
+    PIP_MOUNT,
+    BuildRequest,
+    ContextFile,
+    build_image,
+    with_pip_folder,
+)
+from vtrain.containers.engine import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL, Engine, connect
 from vtrain.containers.image_names import is_built_here
 from vtrain.containers.images import Image, ensure_image, find_image, fits_platform
-from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL
-from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT, with_pip_folder
 from vtrain.digests import document_digest, file_digest
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.packaging.archive import (
@@ -104,7 +110,7 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
         return with_pip_folder(request, folder)
 
     def _files(self) -> tuple[ContextFile, ...]:
-        program = Path(__file__).with_name("payload") / "install.py"
+        program = Path(__file__).with_name("install.py")
         files = [ContextFile(name=f"{PACKAGES}/install.py", content=program)]
         steps: list[dict[str, str]] = []
         for number, step in enumerate(self.packages.steps):

@@ -23,7 +23,6 @@ from vtrain.runtime.environments.interpreters import (
     add_site,
     adopt_commands,
     base_interpreter,
-    python_of,
     site_packages,
 )
 from vtrain.runtime.environments.layers import (
@@ -33,6 +32,7 @@ from vtrain.runtime.environments.layers import (
     claim,
     is_complete,
     make_once,
+    python_of,
     writing_environments,
 )
 from vtrain.runtime.environments.plan import (
@@ -150,7 +150,7 @@ def needs_build(package: Path, home: Path) -> bool:
 
 
 def _may_download(spec: EnvironmentSpec) -> bool:
-    from vtrain.runtime.environments.trainer_python import downloads_allowed
+    from vtrain.runtime.environments.interpreters import downloads_allowed
 
     return spec.python_downloads or downloads_allowed(os.environ)
 
@@ -161,7 +161,7 @@ def _with_python(plan: EnvironmentPlan) -> EnvironmentPlan:
     if not choice or not choice.unmet:
         return plan
     if _may_download(plan.spec):
-        from vtrain.runtime.environments.trainer_python import download_python
+        from vtrain.runtime.environments.interpreters import download_python
 
         download_python(choice.unmet)
         return plan_environment(plan.spec, plan.home)

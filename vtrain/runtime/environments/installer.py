@@ -16,8 +16,8 @@ import msgspec
 from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.program_output import reason
-from vtrain.runtime.environments.interpreters import Interpreter, python_of
-from vtrain.runtime.environments.layers import EnvironmentFailed, Log, ToolKilled
+from vtrain.runtime.environments.interpreters import Interpreter
+from vtrain.runtime.environments.layers import EnvironmentFailed, Log, ToolKilled, python_of
 from vtrain.uv_program import known_indexes, uv_call
 
 LONGEST_LINE = 64 * 1024

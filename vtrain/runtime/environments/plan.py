@@ -19,7 +19,7 @@ from vtrain.runtime.home import Home
 
 if TYPE_CHECKING:
     from vtrain.packaging.prebuilt import ImageContents
-    from vtrain.runtime.environments.trainer_python import PythonChoice
+    from vtrain.runtime.environments.interpreters import PythonChoice
 
 # Part of each folder's name: a change keeps the folders made before from being reused.
 _LAYOUT = 5
@@ -89,7 +89,7 @@ class _Inputs(msgspec.Struct, frozen=True, kw_only=True):
         own = base_interpreter()
         facts: list[object] = [own, self.digests, self.image, self.image_known]
         if self.spec.python or self.image.python_version not in ("", own.short_version):
-            from vtrain.runtime.environments.trainer_python import search_state
+            from vtrain.runtime.environments.interpreters import search_state
 
             # Another Python that is installed, or goes, makes another environment.
             facts += [self.spec.python, search_state(os.environ, self.spec.python)]
@@ -148,7 +148,7 @@ def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
         requirements_beside,
         requires_python,
     )
-    from vtrain.runtime.environments.trainer_python import asked_python, choose_python
+    from vtrain.runtime.environments.interpreters import asked_python, choose_python
 
     asked, sources = inputs.spec.python, tuple(map(Path, inputs.spec.packages))
     accepted = tuple(filter(None, map(requires_python, sources)))

@@ -15,10 +15,11 @@ import msgspec
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
 from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, require_struct, write_struct
 from vtrain.runtime.log.log_reader import ChildLogs
-from vtrain.runtime.tuning.metric_file import RECENT
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
 
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
+RECENT = 100
+"""Measurements by which a file is known again that another reader has read: as many as hypertune keeps."""
 MOST_KEPT = 1000
 """Measurements of an ended trial that are kept: enough for curves and for the rules of early stopping."""
 MOST_MEASURED = 100_000
