@@ -102,7 +102,6 @@ def order(engine: Engine, image: str, folder: ReplicaFolder) -> ContainerOrder:
         engine=engine.address,
         name=f"{name}-{folder.name}",
         network=name,
-        replicas=1,
         labels=labels,
         config=config,
         log=log,
@@ -299,7 +298,7 @@ def test_a_network_that_something_still_holds_on_to_is_removed(
 ) -> None:
     labels = job_labels(str(docker_home), "1234567890")
     name = f"vtrain-test-{time.time_ns()}"
-    ensure_network(docker_engine, name, labels, 1)
+    ensure_network(docker_engine, name, labels)
     config = {"Image": base_image, "Cmd": ["sleep", "600"], "Labels": labels}
     config |= {"HostConfig": {"NetworkMode": name, "Init": True}}
     container = docker_engine.calls.post("/containers/create", config)["Id"]

@@ -75,7 +75,6 @@ def make_job(home: Path, job_id: str, output: str, image: str) -> JobOrder:
         engine=EngineAddress(host="unix:///x", origin="test"),
         name="x",
         network="x",
-        replicas=1,
         labels={},
         config={"Image": image},
         log="x",

@@ -77,7 +77,6 @@ def test_statistics_in_which_something_is_missing(tmp_path: Path, shape: bytes) 
                 engine=EngineAddress(host=engine.host, origin="test"),
                 name=CONTAINER,
                 network="",
-                replicas=1,
                 labels={},
                 config={"HostConfig": {}},
                 log=str(tmp_path / "log"),

@@ -82,7 +82,6 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     engine: EngineAddress
     name: str
     network: str
-    replicas: int
     labels: dict[str, str]
     config: dict[str, Any]
     log: str
@@ -257,7 +256,6 @@ def container_orders(
             engine=part.engine,
             name=container_name(job_id, member.name),
             network=network,
-            replicas=len(world.hosts),
             labels=labels,
             config=config,
             log=str(folder.logs / member.name),

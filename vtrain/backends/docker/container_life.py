@@ -284,7 +284,7 @@ class ContainerLife(threading.Thread):
         """Start the container that was made; False if it has to end meanwhile."""
         order = self._order
         labels = {name: order.labels[name] for name in (JOB_LABEL, HOME_LABEL)}
-        self._job_engine.have_network(order.network, labels, order.replicas, again=order.attempt > 0)
+        self._job_engine.have_network(order.network, labels, again=order.attempt > 0)
         if self._must_end:
             return False
         output.before_start()

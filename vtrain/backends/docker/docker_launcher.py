@@ -70,8 +70,7 @@ class DockerLauncher:
     def _have_network(self, order: JobOrder) -> str:
         """Make the job's own network unless it exists. Return its name. Raises EngineError."""
         job_id = order.resource.id
-        labels, replicas = job_labels(order.home, job_id), len(replica_ids(order.job.job_spec))
-        self._engine_of(order).have_network(network_name(job_id), labels, replicas)
+        self._engine_of(order).have_network(network_name(job_id), job_labels(order.home, job_id))
         return network_name(job_id)
 
     def replica_orders(
