@@ -148,14 +148,10 @@ class _Endpoint(msgspec.Struct, frozen=True, rename="pascal"):
     skip_tls_verify: bool = msgspec.field(name="SkipTLSVerify", default=False)
 
 
-class _Endpoints(msgspec.Struct, frozen=True):
-    docker: _Endpoint = _Endpoint()
-
-
 class _Context(msgspec.Struct, frozen=True, rename="pascal"):
     """A context's meta.json."""
 
-    endpoints: _Endpoints = _Endpoints()
+    endpoints: dict[str, _Endpoint] = {}
 
 
 def current_context(folder: Path, named: str) -> EngineAddress | None:
@@ -168,7 +164,8 @@ def current_context(folder: Path, named: str) -> EngineAddress | None:
     if not name or name == "default":
         return None
     place = content_digest(name.encode("utf-8", "surrogateescape"))  # Docker's own name of the folder
-    endpoint = _read(folder / "contexts/meta" / place / "meta.json", _Context).endpoints.docker
+    found = _read(folder / "contexts/meta" / place / "meta.json", _Context)
+    endpoint = found.endpoints.get("docker", _Endpoint())
     if not endpoint.host:
         raise EngineError(
             f"{origin} names the Docker context '{name}', which {folder} does not have.",

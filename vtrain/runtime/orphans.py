@@ -125,20 +125,10 @@ def _temporary_folder(pid: int) -> Path | None:
     return Path(os.fsdecode(mark.partition(b"=")[2])) if mark else None
 
 
-class _StartedProcess(msgspec.Struct):
-    """The shim's report of the program that it has started: the numbers of its pipes, stdout first."""
-
-    pipes: tuple[int, ...] = ()
-
-
 def open_pipes(replica: ReplicaFolder, shim: int) -> dict[int, int]:
     """Stream by descriptor of a living shim's pipes; empty where they cannot be had."""
-    try:
-        started = read_struct(replica.path / "started.json", _StartedProcess)
-    except DamagedFileError:
-        started = None
     found: dict[int, int] = {}
-    for number, stream in zip(started.pipes if started else (), (STDOUT, STDERR), strict=False):
+    for number, stream in zip(replica.shim_pipes, (STDOUT, STDERR), strict=False):
         path = Path(f"/proc/{shim}/fd/{number}")
         try:
             if str(path.readlink()).startswith("pipe:"):  # its number may be another file's by now

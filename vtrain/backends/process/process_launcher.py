@@ -39,12 +39,10 @@ from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS, ReplicaId, replica_ids
 from vtrain.runtime.spawning import spawn_holding
 
-LOWEST_PORT = 20_000
-"""Below it many programs have a port of their own."""
+LOWEST_PORT, HIGHEST_PORT = 20_000, 32_000
+"""Below, many programs have a port of their own; above, the kernel gives ports to those that ask for any."""
 SPARE_PORTS = 100
 """Ports that are tried beyond twice the wanted number, in place of those in use."""
-FIRST_DYNAMIC_PORT = 49_152
-"""As the IANA has it, and macOS; Linux tells its own."""
 SHIM_KILL_SECONDS = 4.0
 """The time for a shim to kill its replica, and to tell how that ended."""
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
@@ -198,7 +196,7 @@ def free_ports(count: int) -> list[int]:
     A trainer listens seconds later. So the ports are none of those that the kernel gives to programs which
     ask for any port, or which connect to somewhere, as long as there are others.
     """
-    usual = range(LOWEST_PORT, _first_dynamic_port())
+    usual = range(LOWEST_PORT, HIGHEST_PORT)
     ports: list[int] = []
     with ExitStack() as held:
         for port in chain(random.sample(usual, min(2 * count + SPARE_PORTS, len(usual))), repeat(0)):
@@ -213,14 +211,6 @@ def free_ports(count: int) -> list[int]:
                 continue
             ports.append(probe.getsockname()[1])
     return ports
-
-
-def _first_dynamic_port() -> int:
-    """The first of the ports that the kernel gives to programs which ask for any."""
-    try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return FIRST_DYNAMIC_PORT
 
 
 def _visible(order: JobOrder, devices: Mapping[str, tuple[str, ...]]) -> dict[ReplicaId, tuple[str, ...]]:

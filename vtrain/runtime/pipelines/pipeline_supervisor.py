@@ -251,10 +251,8 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
 
 def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
     """The record of the best trial, the first of equals; None while no trial has a result."""
-    records = readable_records(Home(home).job(job.name))
-    trials = [record.study_trial() for record in records]
-    chosen = {trial.id for trial in best(job.study_spec or StudySpec(), trials)[:1]}
-    return next((record for record in records if record.id in chosen), None)
+    found = best(job.study_spec or StudySpec(), readable_records(Home(home).job(job.name)))
+    return found[0] if found else None
 
 
 def _failed(message: str, reason: str, **metadata: str) -> Decision:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from vtrain.https_proxy import NO_PROXY_VARIABLES, direct_hosts
 from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec
-from vtrain.runtime.debugging import CodePlaces, debugger_variables
+from vtrain.runtime.debugging import debugger_variables
 from vtrain.runtime.inheritance import NO_METADATA
 from vtrain.runtime.job_order import JobOrder, LentTerminal
 from vtrain.runtime.launching import Runtime
@@ -119,7 +119,13 @@ def _view(order: JobOrder, world: World, context: JobContext, member: ReplicaId)
         argv = replica_argv(task, python, world.programs.get(member.pool, UNKNOWN_PROGRAM))
     elif world.debugger_host:
         argv = order.debugger.argv(task, python, world.debugger_host)
-        surroundings |= debugger_variables(task, _code_places(order, world, runtime))
+        installed = Path(runtime.site)
+        if runtime.python and not runtime.site:
+            libraries = next(Path(runtime.python).parents[1].glob("lib/python*"), Path("lib"))
+            installed = libraries / "site-packages"
+        surroundings |= debugger_variables(
+            task, order.source_folder, installed, seen=world.site or str(installed), cwd=world.work
+        )
     else:
         argv = order.debugger.planned_argv(task, python)
     return ReplicaView(member=member, task=task, argv=argv, surroundings=surroundings, variables=variables)
@@ -142,16 +148,6 @@ def _surroundings(world: World, runtime: Runtime, task: ContainerSpec | PythonPa
     if runtime.path_entries:
         found["PATH"] = _path(*runtime.path_entries, found.get("PATH", os.defpath))
     return found | (world.terminal.variables if world.terminal is not None else {})
-
-
-def _code_places(order: JobOrder, world: World, runtime: Runtime) -> CodePlaces:
-    installed = Path(runtime.site)
-    if runtime.python and not runtime.site:
-        libraries = next(Path(runtime.python).parents[1].glob("lib/python*"), Path("lib"))
-        installed = libraries / "site-packages"
-    return CodePlaces(
-        source=order.source_folder, installed=installed, seen=world.site or str(installed), cwd=world.work
-    )
 
 
 def _path(*entries: str) -> str:

@@ -40,6 +40,9 @@ class StudyTrial(msgspec.Struct, frozen=True, kw_only=True):
     final: Measurement | None = None
 
 
+S = TypeVar("S", bound=StudyTrial)
+
+
 def assignment(spec: StudySpec, pick: Pick) -> Parameters:
     """The parameters that are active by the values that `pick` chooses."""
     found: Parameters = {}
@@ -120,7 +123,7 @@ def loss(goal: str, value: float) -> float:
     return value if goal == "MINIMIZE" else -value
 
 
-def results(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[tuple[StudyTrial, tuple[float, ...]]]:
+def results(spec: StudySpec, trials: Sequence[S]) -> list[tuple[S, tuple[float, ...]]]:
     """The trials that succeeded with all metrics, and their losses."""
     succeeded = [trial for trial in trials if trial.state == SUCCEEDED]
     found = [(trial, losses(spec, trial.final)) for trial in succeeded]
@@ -243,12 +246,12 @@ def value_of(measurement: Measurement, metric_id: str) -> float | None:
     return next((metric.value for metric in measurement.metrics if metric.metric_id == metric_id), None)
 
 
-def best(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
+def best(spec: StudySpec, trials: Sequence[S]) -> list[S]:
     """The best trial, the first of equals. With several metrics the Pareto front: no other beats them."""
     found = sorted(results(spec, trials), key=lambda pair: (pair[1], pair[0].id))
     if len(spec.metrics) == 1:
         return [trial for trial, _ in found[:1]]
-    front: list[tuple[StudyTrial, tuple[float, ...]]] = []
+    front: list[tuple[S, tuple[float, ...]]] = []
     for trial, values in found:  # in this order a trial is only ever beaten by one before it
         as_good = (other for _, other in front if all(map(operator.le, other, values)))
         if all(other == values for other in as_good):

@@ -36,7 +36,6 @@ from vtrain.runtime.tuning.study import (
     INFEASIBLE,
     SUCCEEDED,
     Parameters,
-    StudyTrial,
     arguments,
     final_measurement,
 )
@@ -86,11 +85,6 @@ class TrialJobs:
     def messages(self) -> tuple[Trial, ...]:
         """The trials as the API answers them."""
         return tuple(record.message for record in self.records)
-
-    @property
-    def study_trials(self) -> list[StudyTrial]:
-        """The trials as suggestions and early stopping see them."""
-        return [record.study_trial() for record in self.records]
 
     def load(self, continue_from: str = "") -> None:
         """Read the records. A new study begins with the trials of the one that it continues from.
@@ -156,8 +150,8 @@ class TrialJobs:
         elif self._compared.get(record.id) == ended:
             return
         self._compared[record.id] = ended
-        trial = record.study_trial(tuple(metrics.measured))
-        if should_stop(self._spec, trial, self.study_trials):
+        trial = msgspec.structs.replace(record, measurements=tuple(metrics.measured))
+        if should_stop(self._spec, trial, self.records):
             self._keep(msgspec.structs.replace(record, state=STOPPING))
             self._stop(record)
 
@@ -307,7 +301,7 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
                 break
             parameters = next_parameters(
                 self._job.study_spec or StudySpec(),
-                trials.study_trials,
+                trials.records,
                 sampler=study.sampler,
                 seed=study.seed,
                 number=count + 1,
