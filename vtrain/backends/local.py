@@ -193,7 +193,7 @@ class LocalBackend:
         trouble = self._adopt_if_possible(record)
         with storage_errors(self._home):
             from vtrain.runtime.log.log_reader import lost_log, read_logs
-            from vtrain.runtime.pipelines.task_record import task_logs
+            from vtrain.runtime.pipelines import task_logs
             from vtrain.runtime.tuning.trial_record import trial_logs
 
             folder = self._folder(query.name)

@@ -142,8 +142,8 @@ def _last_words(folder: JobFolder, attempt: ReplicaFolder) -> tuple[str, Traceba
 
     On a terminal stderr is stdout, and programs colour what they write there.
     """
+    from vtrain.runtime.log.journal_reader import without_escapes
     from vtrain.runtime.log.log_reader import read_tail  # most jobs end without
-    from vtrain.runtime.log.log_text import without_escapes
 
     errors, output = (
         _SGR.sub("", read_tail(folder.logs, attempt.name, stream, TAIL_BYTES, attempt.attempt))

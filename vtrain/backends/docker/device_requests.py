@@ -9,7 +9,7 @@ import msgspec
 from vtrain.backends import ReplicaOptions
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hardware import is_tpu
-from vtrain.runtime.accelerators import (
+from vtrain.runtime.machines import (
     Devices,
     accelerator_notice,
     accelerators_of,

@@ -242,7 +242,7 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def unpack(self, site: Path) -> None:
         """Put the overlays into a folder, readable for every user that an image may run as."""
-        from vtrain.runtime.environments.wheels import lay
+        from vtrain.runtime.environments.installer import lay
 
         site.mkdir(parents=True)
         for package in self.overlays:
@@ -272,7 +272,7 @@ def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePl
 
 def _wheel(package: Path, home: Path, log: Log) -> Path:
     """The package's wheel where its own back end makes a plain one here; else the package itself."""
-    from vtrain.runtime.environments.wheels import is_plain
+    from vtrain.runtime.environments.installer import is_plain
 
     if package.suffix == ".whl" or is_direct(package):
         return package
@@ -288,7 +288,7 @@ def _wheel(package: Path, home: Path, log: Log) -> Path:
 
 def _layered(stated: Mapping[Path, Metadata]) -> frozenset[Path]:
     """Packages that pip has to install, and those that these require."""
-    from vtrain.runtime.environments.wheels import is_plain
+    from vtrain.runtime.environments.installer import is_plain
 
     layered = {package for package in stated if not is_plain(package)}
     while True:

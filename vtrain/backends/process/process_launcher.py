@@ -21,7 +21,6 @@ from vtrain.backends.process.process_world import HOST, buckets_folder, process_
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
-from vtrain.runtime.accelerators import gpu_count
 from vtrain.runtime.environments.environment import (
     make_environment,
     needs_build,
@@ -33,6 +32,7 @@ from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launching import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
+from vtrain.runtime.machines import gpu_count
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
 from vtrain.runtime.process.process_tree import Process, identify, is_alive, signal_all
 from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views

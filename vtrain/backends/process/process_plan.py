@@ -24,10 +24,10 @@ from vtrain.backends.local_plan import (
 from vtrain.backends.process.process_world import bucket_notices, process_world
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, WorkerPoolSpec
-from vtrain.runtime.accelerators import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.machines import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.notices import PROCESS_POOL_FIELDS, not_reproduced
 from vtrain.runtime.replica.replica_plan import replica_views
 from vtrain.runtime.replica.vertex_view import MASTER_PORT, TRAINING_PORT

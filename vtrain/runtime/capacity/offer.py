@@ -13,9 +13,8 @@ import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec
-from vtrain.runtime.accelerators import gpu_count
 from vtrain.runtime.capacity.leases import Claim
-from vtrain.runtime.machines import HOST_MEMORY_PART, machine_memory
+from vtrain.runtime.machines import HOST_MEMORY_PART, gpu_count, machine_memory
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.settings import machine_setting
 from vtrain.sizes import MIB, read_size

@@ -132,7 +132,7 @@ def needs_installer(plan: EnvironmentPlan) -> bool:
     """Whether a tool has to work, as more is missing than the trainer's own packages, to be unpacked."""
     if plan.dependencies is None:
         return False
-    from vtrain.runtime.environments.wheels import is_plain
+    from vtrain.runtime.environments.installer import is_plain
 
     downloads = plan.dependencies.python.unmet and _may_download(plan.spec)
     if plan.unbuilt or downloads or not plan.dependencies_cached:
@@ -204,8 +204,7 @@ def make_wheel(package: Path, home: Path, log: Log) -> Path:
 
 
 def _build(package: Path, folder: Path, interpreter: Interpreter, log: Log, current: str = "") -> None:
-    from vtrain.runtime.environments.installer import Installer
-    from vtrain.runtime.environments.wheels import build_wheel
+    from vtrain.runtime.environments.installer import Installer, build_wheel
 
     installer = Installer(log, current)
     make_once(folder, lambda lock: build_wheel(package, folder, installer, interpreter, lock), log)
@@ -250,8 +249,7 @@ def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installatio
 
 
 def _install_packages(plan: EnvironmentPlan, python: Interpreter, installer: Installer, lock: int) -> None:
-    from vtrain.runtime.environments.installer import Installation
-    from vtrain.runtime.environments.wheels import is_plain, lay
+    from vtrain.runtime.environments.installer import Installation, is_plain, lay
 
     _begin_layer(plan.dependencies_path, plan.path)
     site = site_packages(plan.path)

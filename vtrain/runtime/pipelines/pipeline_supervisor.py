@@ -34,8 +34,8 @@ from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.log.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.model_registry import ModelRegistry
+from vtrain.runtime.pipelines import TASK_FILE, TaskRecord
 from vtrain.runtime.pipelines.dataset import BadDatasetError, find_dataset, remove_split, split_dataset
-from vtrain.runtime.pipelines.task_record import TASK_FILE, TaskRecord
 from vtrain.runtime.process.process_tree import boot_id
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
 from vtrain.runtime.serving.artifacts import has_files
