@@ -49,6 +49,7 @@ from vtrain.runtime.folder import DamagedFileError, JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
+from vtrain.runtime.process.process_tree import boot_id
 from vtrain.runtime.replica.vertex_view import PRIMARY, replica_ids, trial_spec
 from vtrain.runtime.spawning import check_files, files_needed
 from vtrain.runtime.store import Record, Store, delete_job, not_found
@@ -308,7 +309,6 @@ class LocalBackend:
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.enrolment import pending
         from vtrain.runtime.inheritance import inherited_environment
-        from vtrain.runtime.process.process_tree import boot_id
 
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))

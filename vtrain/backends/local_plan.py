@@ -11,12 +11,14 @@ import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.errors import ConfigError, UnavailableError
+from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob, DiskSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.names import CUSTOM_JOBS, ResourceName
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import TaskJob, task_of, with_task
-from vtrain.runtime.job_order import JobOrder, TrainerSetting
+from vtrain.runtime.job_order import JobOrder, StudyPart, TrainerSetting
 from vtrain.runtime.store import CHILD_LABELS
 
 if TYPE_CHECKING:
@@ -211,9 +213,7 @@ def check_parent(job: Job, settings: BackendSettings) -> tuple[str, ...]:
 
     Raises ConfigError for one that breaks a rule, UnavailableError where something that it needs is missing.
     """
-    from vtrain.messages.hyperparameter_tuning_job import StudySpec
     from vtrain.messages.study_rules import check_tuning_job, not_reproduced_of_study
-    from vtrain.messages.training_pipeline import TrainingPipeline
     from vtrain.runtime.tuning.study import GRID, RANDOM
     from vtrain.runtime.tuning.suggestion import choose_sampler
 
@@ -239,10 +239,6 @@ def parent_parts(job: Job, settings: BackendSettings) -> dict[str, Any]:
     """The fields of an order that only tuning jobs and training pipelines have."""
     if isinstance(job, CustomJob):
         return {}
-    from vtrain.messages.codec import to_document
-    from vtrain.messages.hyperparameter_tuning_job import StudySpec
-    from vtrain.messages.training_pipeline import TrainingPipeline
-    from vtrain.runtime.job_order import StudyPart
     from vtrain.runtime.tuning.suggestion import choose_sampler
 
     study, wish = _tuning_job(job), settings.study
@@ -266,9 +262,6 @@ def without_parent(job: Job) -> Job:
 
 def _tuning_job(job: Job) -> HyperparameterTuningJob | None:
     """The tuning job that a job is, or that its task is."""
-    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
-    from vtrain.messages.training_pipeline import TrainingPipeline
-    from vtrain.messages.training_task import task_of
 
     task = task_of(job) if isinstance(job, TrainingPipeline) else job
     return task if isinstance(task, HyperparameterTuningJob) else None

@@ -16,7 +16,7 @@ import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import NO_ACCELERATOR, CustomJobSpec, MachineSpec, WorkerPoolSpec
-from vtrain.messages.hardware import is_tpu
+from vtrain.messages.hardware import GPUS, TPU_HOST, TPU_TOPOLOGIES, is_tpu
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.rules import ACCELERATORS
 from vtrain.sizes import GIB as GIB
@@ -70,7 +70,6 @@ def name_notices(spec: CustomJobSpec) -> tuple[str, ...]:
 
     They may be newer than the tables, so that nothing is refused for its name.
     """
-    from vtrain.messages.hardware import GPUS, TPU_HOST, TPU_TOPOLOGIES
 
     machines = _MACHINES.keys() | GPUS.keys() | TPU_TOPOLOGIES.keys() | {TPU_HOST}
     sentences = []

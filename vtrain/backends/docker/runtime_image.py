@@ -39,7 +39,7 @@ from vtrain.packaging.archive import (
 )
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
-from vtrain.runtime.environments.environment import needs_build
+from vtrain.runtime.environments.environment import make_wheel, needs_build
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
@@ -276,7 +276,6 @@ def _wheel(package: Path, home: Path, log: Log) -> Path:
 
     if package.suffix == ".whl" or is_direct(package):
         return package
-    from vtrain.runtime.environments.environment import make_wheel
 
     try:
         wheel = make_wheel(package, home, log)

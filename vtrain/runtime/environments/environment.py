@@ -23,6 +23,8 @@ from vtrain.runtime.environments.interpreters import (
     add_site,
     adopt_commands,
     base_interpreter,
+    download_python,
+    downloads_allowed,
     site_packages,
 )
 from vtrain.runtime.environments.layers import (
@@ -150,7 +152,6 @@ def needs_build(package: Path, home: Path) -> bool:
 
 
 def _may_download(spec: EnvironmentSpec) -> bool:
-    from vtrain.runtime.environments.interpreters import downloads_allowed
 
     return spec.python_downloads or downloads_allowed(os.environ)
 
@@ -161,8 +162,6 @@ def _with_python(plan: EnvironmentPlan) -> EnvironmentPlan:
     if not choice or not choice.unmet:
         return plan
     if _may_download(plan.spec):
-        from vtrain.runtime.environments.interpreters import download_python
-
         download_python(choice.unmet)
         return plan_environment(plan.spec, plan.home)
     if choice.is_required:
