@@ -15,7 +15,6 @@ import msgspec
 
 from vtrain.backends.health import Check, Finding, Health
 from vtrain.backends.interface import Backend, CommandLine
-from vtrain.backends.machine_health import machine_checks
 from vtrain.backends.registry import LOCAL_CHOICE, every_backend, find_backend, is_choice, plugin_faults
 from vtrain.commands.session import open_console, service_access
 from vtrain.errors import UnavailableError
@@ -99,6 +98,8 @@ def doctor(place: PlaceFlags, common: CommonFlags) -> None:
 
 
 def _subjects(choice: Choice, chosen: Backend, line: CommandLine) -> Iterator[Subject]:
+    from vtrain.backends.health import machine_checks
+
     yield Subject(name=MACHINE, checks=machine_checks(), is_needed=True, may_be_asked=False)
     for backend in every_backend():
         is_needed = backend.name == chosen.name

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.health import Check, Finding, Health
-from vtrain.backends.vertex.cloud_log import CloudLog
 from vtrain.backends.vertex.credentials import find_credentials
 from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 from vtrain.messages.custom_job import CustomJob
@@ -49,18 +49,16 @@ def _configuration(settings: BackendSettings) -> Finding:
 
 
 def _libraries(_backend: VertexBackend) -> Finding:
-    return Finding(text=", ".join(f"{name} {_version(name)}" for name in LIBRARIES))
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "of unknown version"
+    found = dict.fromkeys(LIBRARIES, "of unknown version")
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return Finding(text=", ".join(f"{name} {number}" for name, number in found.items()))
 
 
 def _credentials(backend: VertexBackend, settings: BackendSettings) -> Finding:
     """Whether a token can be had. No part of a token is shown."""
+
     backend.sign_in()
     found = find_credentials(settings.access)
     account = getattr(found, "service_account_email", "") or getattr(found, "account", "")
@@ -75,6 +73,8 @@ def _service(backend: VertexBackend, settings: BackendSettings) -> Finding:
 
 def _logging(settings: BackendSettings) -> Finding:
     """Whether the log of a job could be read, asked for a job that there is not."""
+    from vtrain.backends.vertex.cloud_log import CloudLog
+
     name = str(
         ResourceName(project=settings.project, location=settings.region, collection=CUSTOM_JOBS, id="0")
     )
