@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from environment_packages import wheel
+from lib.environment_packages import wheel
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.sdist import build_sdist, plan_sdist

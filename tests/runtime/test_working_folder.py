@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from privileges import run_bound
+from lib.privileges import run_bound
 
 from vtrain.packaging.archive import SNAPSHOT
 from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
+from lib.environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
@@ -68,7 +68,7 @@ def damage_one(folder: Path, chance: random.Random, damage: Damage) -> Path:
 
 
 @pytest.fixture
-def trainer(tmp_path: Path) -> Path:
+def source_folder(tmp_path: Path) -> Path:
     folder = tmp_path / "trainer-folder"
     (folder / "trainer").mkdir(parents=True)
     (folder / "trainer" / "__init__.py").touch()
@@ -81,10 +81,10 @@ def contents(paths: tuple[Path, ...]) -> list[bytes]:
     return [path.read_bytes() for path in paths]
 
 
-def test_damaged_packages_are_made_again(tmp_path: Path, trainer: Path) -> None:
+def test_damaged_packages_are_made_again(tmp_path: Path, source_folder: Path) -> None:
     chance = random.Random(SEED)
     source = TrainerSource(
-        folder=trainer, python_module="trainer.task", extra_packages=("own-1.0-py3-none-any.whl",)
+        folder=source_folder, python_module="trainer.task", extra_packages=("own-1.0-py3-none-any.whl",)
     )
     cache = tmp_path / "packages"
     plan = plan_sdist(source, packages_dir=cache)
@@ -110,7 +110,7 @@ HEADS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("bucket", ["", "gs://bucket"])
 @pytest.mark.parametrize("entry", [{"python_module": "trainer.task"}, {"script": "trainer/task.py"}])
 def test_a_trainer_whose_package_is_damaged_at_its_head(
-    tmp_path: Path, trainer: Path, entry: dict[str, str], bucket: str
+    tmp_path: Path, source_folder: Path, entry: dict[str, str], bucket: str
 ) -> None:
     """The plan of the job does not read what packaging makes, or stages, again."""
     home, told = tmp_path / "home", list[str]()
@@ -124,7 +124,7 @@ def test_a_trainer_whose_package_is_damaged_at_its_head(
     }
 
     def planned() -> Prepared:
-        draft = Draft(document=copy.deepcopy(document), source=TrainerSource(folder=trainer, **entry))
+        draft = Draft(document=copy.deepcopy(document), source=TrainerSource(folder=source_folder, **entry))
         return prepare(draft, backend, place, strict=False)
 
     package = planned().package
@@ -141,8 +141,8 @@ def test_a_trainer_whose_package_is_damaged_at_its_head(
         assert "Staged" in told[-1] if bucket else "is damaged or old; making it again …" in told[-2]
 
 
-def test_a_folder_of_packages_that_is_a_file(tmp_path: Path, trainer: Path) -> None:
-    source = TrainerSource(folder=trainer, python_module="trainer.task")
+def test_a_folder_of_packages_that_is_a_file(tmp_path: Path, source_folder: Path) -> None:
+    source = TrainerSource(folder=source_folder, python_module="trainer.task")
     plan = plan_sdist(source)
     build_sdist(plan, tmp_path)
     shutil.rmtree(tmp_path / plan.content_hash)

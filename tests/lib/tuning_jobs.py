@@ -80,3 +80,59 @@ def tuning_document(
         "startTime": "2026-11-01T10:00:10Z",
         "endTime": "2026-11-01T10:09:00Z",
     } | fields
+
+
+GRID_TRAINER = '''
+import argparse, json, os, signal, sys, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--case", default="good")
+parser.add_argument("--n", type=int, required=True)
+parser.add_argument("--kind")
+options = parser.parse_args()
+trial, reports = os.environ["CLOUD_ML_TRIAL_ID"], []
+
+
+def report(value, name="accuracy", step=1):
+    """Write the file as cloudml-hypertune does: the whole of it, anew."""
+    entry = {"checkpoint_path": "", "global_step": str(step), "timestamp": time.time(), "trial": trial}
+    reports.append(json.dumps(entry | {name: str(value)}, sort_keys=True))
+    with open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "w") as file:
+        file.writelines(line + "\\n" for line in reports)
+
+
+print("argv", sys.argv[1:], flush=True)
+folder = os.environ["AIP_MODEL_DIR"].replace("gs://", "/gcs/", 1)  # a bucket is mounted below /gcs
+os.makedirs(folder, exist_ok=True)
+open(os.path.join(folder, "model.txt"), "w").write(str(options.n))
+if options.case == "nothing":
+    sys.exit()
+if options.case == "wrong-name":
+    report(0.5, name="acc")
+if options.case in ("nan", "text"):
+    report("nan" if options.case == "nan" else "high")
+if options.case == "fails" or options.case == "one-fails" and options.n == 4:
+    sys.exit("out of luck")
+if options.case in ("good", "one-fails"):
+    report(options.n / 100, step=1)
+    report(options.n / 10, step=2)
+if options.case == "hangs":
+    report(options.n / 10)
+    signal.sigwait([signal.SIGUSR1])
+if options.case == "slow-if-poor":
+    for step in range(1, 4):
+        report(options.n / 10, step=step)
+    if options.n == 1:
+        time.sleep(600)
+'''
+
+
+GRID_STUDY = """
+maxTrialCount: {trials}
+parallelTrialCount: {parallel}
+maxFailedTrialCount: {failures}
+studySpec:
+  algorithm: GRID_SEARCH
+  metrics: [{{metricId: accuracy, goal: MAXIMIZE}}]
+  parameters: [{{parameterId: n, integerValueSpec: {{minValue: 1, maxValue: {most}}}}}]
+"""

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from emulator_service import emulator_service
-from environment_packages import wheel
+
+from lib.emulator_service import emulator_service
+from lib.environment_packages import wheel
 
 SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
 NUMPY = """

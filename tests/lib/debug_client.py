@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from pathlib import Path
 from typing import Any
+
+from lib.waiting import wait_until
 
 PATIENCE = 60.0
 
@@ -67,10 +68,12 @@ class DebugClient:
 
 
 def _connected(port: int) -> socket.socket:
-    deadline = time.monotonic() + PATIENCE
-    while True:
+    def connect() -> socket.socket | None:
         try:
             return socket.create_connection(("127.0.0.1", port), PATIENCE)
         except ConnectionRefusedError:
-            assert time.monotonic() < deadline, "no debugger listens"
-            time.sleep(0.1)
+            return None
+
+    found = wait_until(connect, "no debugger listens", pause=0.1, patience=PATIENCE)
+    assert found is not None
+    return found

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from stand_in_state import NEVER, Build, Message, Refusal, StandInEngine, full_name
+from lib.stand_in_state import NEVER, Build, Message, Refusal, StandInEngine, full_name
 
 POLL_SECONDS = 0.02
 OUTPUT = b"a line of the trainer\n"

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from second_engine import SecondEngine, missing_for_an_engine, second_engine
+
+from lib.second_engine import SecondEngine, missing_for_an_engine, second_engine
+from lib.waiting import wait_until_gone
 
 if TYPE_CHECKING:
     from vtrain.containers.discovery import EngineAddress
@@ -181,9 +183,9 @@ def remaining(engine: Engine, home: Path) -> list[str]:
     """Containers and networks of a home's jobs that do not go away by themselves; they are removed now."""
     from docker.errors import NotFound
 
-    deadline = time.monotonic() + LEAVING_SECONDS
-    while (left := _belongings(engine, home)) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    with suppress(AssertionError):
+        wait_until_gone(lambda: _belongings(engine, home), pause=0.1, patience=LEAVING_SECONDS)
+    left = _belongings(engine, home)
     for kind, found in left:
         with suppress(NotFound):
             if kind == "container":
@@ -205,7 +207,7 @@ def _belongings(engine: Engine, home: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def loopback_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of an empty registry on loopback, where engines of this machine may push without TLS."""
     program = shutil.which("docker-registry")
     if program is None:

@@ -16,7 +16,7 @@ import pytest
 PR_CAPBSET_DROP = 24
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 NOBODY = 65534
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 _AS_NOBODY = f"""
 import os, sys
 from vtrain.cli import main

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
+import vtrain
+from lib.supervisors import supervisor_of
+from lib.waiting import wait_until
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.log import LogQuery
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.locks import lock_holder
+from vtrain.testing.script import Script, script_job
 
 PRIMARY = "workerpool0-0"
 PATIENCE_SECONDS = 150.0
@@ -25,17 +29,9 @@ def submit(backend: LocalBackend, job: CustomJob) -> str:
     return backend.submit(backend.plan(job)).name
 
 
-def until(reached: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "this took too long"
-        time.sleep(0.01)
-
-
 def ended(backend: LocalBackend, name: str) -> CustomJob:
     """The job, once it has ended."""
-    until(lambda: states.has_ended(backend.get(name).state))
+    wait_until(lambda: states.has_ended(backend.get(name).state))
     return backend.get(name)
 
 
@@ -48,19 +44,6 @@ def lines(backend: LocalBackend, name: str, task: str = PRIMARY) -> list[str]:
 def folder_of(home: Path, name: str) -> JobFolder:
     """The job's folder."""
     return JobFolder(home / "jobs" / name.rpartition("/")[2])
-
-
-def supervisor_of(folder: JobFolder) -> int:
-    """The process id of the job's supervisor; 0 when none lives."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
-            except OSError:
-                continue
-            if command[1].endswith(b"/supervise.py") and str(folder.path).encode() in command:
-                return int(entry.name)
-    return 0
 
 
 def processes_of(folder: Path) -> dict[int, bytes]:
@@ -91,13 +74,13 @@ def kill_supervisor(folder: JobFolder) -> None:
     """Nobody looks after the job from now on, until somebody asks about it."""
     supervisor = supervisor_of(folder)
     kill(supervisor)
-    until(lambda: supervisor_of(folder) != supervisor)
+    wait_until(lambda: supervisor_of(folder) != supervisor)
 
 
 def kill_shim(folder: JobFolder, replica: str = PRIMARY) -> None:
     """The process that keeps a replica's lines; it takes the replica along."""
     lock = folder.replica(replica).lock
-    until(lambda: lock_holder(lock) > 0)
+    wait_until(lambda: lock_holder(lock) > 0)
     kill(lock_holder(lock))
 
 
@@ -111,3 +94,20 @@ def info(job: CustomJob) -> dict[str, str]:
 def reason(job: CustomJob) -> str:
     """Why the job failed, in one word."""
     return info(job)["reason"]
+
+
+ROOT = str(Path(vtrain.__file__).parent.parent)
+
+
+def scripted(*scripts: Script, **spec: object) -> CustomJob:
+    job = script_job(*scripts, env=[EnvVar(name="PYTHONPATH", value=ROOT)])
+    return msgspec.structs.replace(job, job_spec=msgspec.structs.replace(job.job_spec, **spec))
+
+
+def snippet_job(folder: Path, code: str, *args: str, pools: int = 1, **spec: object) -> CustomJob:
+    folder.mkdir(exist_ok=True)
+    (folder / "snippet.py").write_text(code)
+    env = (EnvVar(name="PYTHONPATH", value=str(folder)),)
+    task = PythonPackageSpec(python_module="snippet", args=args, env=env)
+    pool_specs = tuple(WorkerPoolSpec(python_package_spec=task) for _ in range(pools))
+    return CustomJob(display_name="snippet", job_spec=CustomJobSpec(worker_pool_specs=pool_specs, **spec))

@@ -28,7 +28,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 
 if TYPE_CHECKING:
-    from vertex_shelf import Shelf
+    from lib.vertex_shelf import Shelf
 
 STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -177,8 +177,8 @@ class EmulatedApi:
 
     def __init__(self, home: Path, shelf: Shelf) -> None:
         from starlette.applications import Starlette
-        from vertex_shelf import ShelfService
 
+        from lib.vertex_shelf import ShelfService
         from vtrain.emulator.vertex.rest import api_routes
 
         self.home = home
@@ -317,7 +317,7 @@ def serve_vertex(certificate: Path | None = None) -> Iterator[VertexService]:
     Skips the test where the extra `emulator` is not installed.
     """
     pytest.importorskip("starlette", reason="needs the extra emulator")
-    from vertex_shelf import Shelf
+    from lib.vertex_shelf import Shelf
 
     shelf = Shelf()
     with tempfile.TemporaryDirectory() as home:

@@ -8,6 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import vtrain
+from lib.storage_service import Http
+from lib.waiting import wait_until
+from vtrain.testing.script import Script, script_job
+
 PROJECT = "demo"
 
 
@@ -46,3 +51,43 @@ def emulator_service(
             server.should_exit = True
             thread.join()
             service.servers.close()
+
+
+ROOT = Path(vtrain.__file__).parent.parent
+
+
+PARENT = "/v1/projects/demo/locations/us-central1"
+
+
+Document = dict[str, Any]
+
+
+def job_document(*scripts: Script, name: str = "job", **fields: Any) -> Document:
+    """A job as the SDK writes it."""
+    pools = [
+        {
+            "machineSpec": {"machineType": "n1-standard-4"},
+            "replicaCount": "1",
+            "pythonPackageSpec": {
+                "executorImageUri": "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest",
+                "pythonModule": pool.python_package_spec.python_module,
+                "args": list(pool.python_package_spec.args),
+                "env": [{"name": "PYTHONPATH", "value": str(ROOT)}],
+            },
+        }
+        for pool in script_job(*scripts).job_spec.worker_pool_specs
+        if pool.python_package_spec is not None
+    ]
+    return {"displayName": name, "jobSpec": {"workerPoolSpecs": pools}, **fields}
+
+
+def ended(http: Http, name: str) -> Document:
+    wait_until(lambda: "endTime" in http("GET", f"/v1/{name}").document)
+    return http("GET", f"/v1/{name}").document
+
+
+def refusal(reply: Any, status: int, word: str) -> str:
+    """The message of an error in the service's envelope."""
+    error = reply.document["error"]
+    assert (reply.status, error["code"], error["status"]) == (status, status, word), error
+    return str(error["message"])

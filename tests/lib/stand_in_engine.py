@@ -21,8 +21,8 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from stand_in_api import POLL_SECONDS, ROUTES
-from stand_in_state import Refusal, StandInEngine
+from lib.stand_in_api import POLL_SECONDS, ROUTES
+from lib.stand_in_state import Refusal, StandInEngine
 
 API_VERSION = "1.45"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from storage_service import Http, Reply
+from lib.storage_service import Http, Reply
 
 
 class Board(Http):
