@@ -137,11 +137,10 @@ def _full_plan(
         is_direct,
         read_metadata,
         requirements_beside,
-        requires_python,
     )
 
     asked, sources = spec.python, tuple(map(Path, spec.packages))
-    accepted = tuple(filter(None, map(requires_python, sources)))
+    accepted = tuple(filter(None, (read_metadata(source).requires_python for source in sources)))
     choice = asked_python(asked, accepted) if asked else choose_python(image.python_version, accepted)
     packages: list[Path] = []
     unbuilt: list[tuple[Path, Path]] = []
