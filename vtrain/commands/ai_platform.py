@@ -22,10 +22,10 @@ from vtrain.commands.job_lists import query_all
 from vtrain.commands.local_run import local_run
 from vtrain.commands.session import Target, find_target, open_session
 from vtrain.core.compose import Draft, JobRequest, compose
-from vtrain.core.config_file import ConfigFile
+from vtrain.core.job_layers import Layer, named, nobody
 from vtrain.core.preparation import packages_place
 from vtrain.digests import file_digest
-from vtrain.errors import ConfigError, NotFoundError, UsageError
+from vtrain.errors import ConfigError, FieldError, NotFoundError, UsageError
 from vtrain.flags.ai_platform_job import LegacyRequest, package_source, read_request
 from vtrain.flags.ai_platform_options import (
     ClusterFlags,
@@ -46,12 +46,14 @@ from vtrain.flags.options import (
     StreamFlags,
 )
 from vtrain.flags.request import JobLine
-from vtrain.flags.tuning_config import compose_tuning
-from vtrain.flags.tuning_options import TuningFlags
+from vtrain.flags.tuning_config import TRIAL, TUNING_PATHS
 from vtrain.messages.codec import read_message, to_document
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import AI_PLATFORM_LABEL, ANY_JOB, parse_name
+from vtrain.messages.paths import CUSTOM_JOB_PATHS
 from vtrain.messages.resources import spec_of
+from vtrain.messages.rules import check_enum_names
 from vtrain.properties import property_value
 from vtrain.staging import LocalBuckets
 
@@ -129,15 +131,15 @@ def _draft(target: Target, request: LegacyRequest, job: Job, staged: tuple[str, 
     name = document["displayName"]
     document["labels"] = document.get("labels", {}) | {AI_PLATFORM_LABEL: name.lower()[:63]}
     _set_packages(document, () if request.source is not None else given)
-    file = ConfigFile(origin=f"the job {name}", text="", content=document)
-    wanted = JobRequest(source=request.source)
-    if isinstance(job, CustomJob):
-        local = target.backend.is_local
-        draft = compose(wanted, executor_required=not local, api_has=target.api_has, config=file)
-    else:
-        draft = compose_tuning(TuningFlags(), file, wanted, target.settings.project, target.api_has)
-    # its fields are in no file of the user's
-    draft = msgspec.structs.replace(draft, blame=lambda error: error)
+    paths = CUSTOM_JOB_PATHS
+    if isinstance(job, HyperparameterTuningJob):
+        paths = TUNING_PATHS
+        try:
+            check_enum_names(job.trial_job_spec or CustomJobSpec(), TRIAL)
+        except FieldError as error:
+            raise named(f"the job {name}")(error) from None
+    wanted = JobRequest(source=request.source, layers=(Layer(nobody, document),))
+    draft = compose(wanted, api_has=target.api_has, paths=paths)
     if request.source is None or not given:
         return draft
     return msgspec.structs.replace(draft, wrap=partial(_with_packages, given))
