@@ -282,7 +282,11 @@ def _spread(spec: dict[str, Any], source: TrainerSource | None, *, has_file: boo
             )
         source = _settle_module(pools, source)
     elif image and has_file:
-        _set_executor_image(pools, image)
+        tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
+        if not tasks:
+            raise UsageError("--executor-image-uri is for Python packages, and the file describes none.")
+        for task in tasks:
+            task["executorImageUri"] = image
     elif image:
         pools = pools or [{"replicaCount": 1}]
         for pool in filter(None, pools):
@@ -363,15 +367,6 @@ def make_source(
         in_pool_spec=in_pool_spec,
         **lists,
     )
-
-
-def _set_executor_image(pools: list[dict[str, Any]], image: str) -> None:
-    """Give the pools of a file the image of the flag. Raises UsageError where none would run in it."""
-    tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
-    if not tasks:
-        raise UsageError("--executor-image-uri is for Python packages, and the file describes none.")
-    for task in tasks:
-        task["executorImageUri"] = image
 
 
 def _settle_module(pools: list[dict[str, Any]], source: TrainerSource) -> TrainerSource:
