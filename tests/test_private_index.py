@@ -14,9 +14,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from docker_engines import lacking
-from environment_packages import direct_sdist, wheel
-from private_index import LOGIN, PrivateIndex, forget_settings, private_index
+from lib.docker_engines import lacking
+from lib.environment_packages import direct_sdist, wheel
+from lib.private_index import LOGIN, PrivateIndex, forget_settings, private_index
 
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import list_images

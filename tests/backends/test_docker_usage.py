@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from docker_jobs import docker_settings
-from local_jobs import PRIMARY, ended, folder_of, submit
-from stand_in_engine import stand_in_engine
+from lib.local_jobs import PRIMARY, ended, folder_of, submit
+from lib.stand_in_engine import stand_in_engine
 
 from vtrain.backends.docker.container import ContainerOrder
 from vtrain.backends.docker.kernel_usage import KernelUsage, kernel_usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from dripping import DRIPS, FLOODS, answering
+from lib.dripping import DRIPS, FLOODS, answering
 
 from vtrain.containers import client as engine_client
 from vtrain.containers.address import EngineAddress

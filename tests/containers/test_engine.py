@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from engine_relay import make_certificates, make_ssh, path_with, relay
+from lib.engine_relay import make_certificates, make_ssh, path_with, relay
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import DOCKERFILE, BuildRequest, ContextFile, build_image, has_buildx
@@ -89,7 +89,7 @@ def test_an_engine_behind_tls_builds_and_lists_but_runs_no_jobs(
 @pytest.mark.parametrize("by", ["DOCKER_HOST", "context"])
 def test_an_engine_on_another_machine_builds_and_pushes(
     socket_path: str,
-    registry: str,
+    loopback_registry: str,
     new_name: Callable[..., str],
     own_home: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -97,7 +97,7 @@ def test_an_engine_on_another_machine_builds_and_pushes(
     buildkit: str,
 ) -> None:
     monkeypatch.setenv("DOCKER_BUILDKIT", buildkit)
-    name = new_name(registry)
+    name = new_name(loopback_registry)
     request = BuildRequest(
         tags=(name,),
         dockerfile=f"FROM scratch\nCOPY a /a\nENV NAME={name}\n",

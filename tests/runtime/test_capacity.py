@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from backends.local_jobs import kill, processes_of
 from hypothesis import given
 from hypothesis import strategies as st
-from supervisors import START
+from lib.local_jobs import kill, processes_of
+from lib.supervisors import START
 
 from vtrain.errors import ConfigError
 from vtrain.messages import states

@@ -6,11 +6,11 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from debug_client import DebugClient
+from lib.debug_client import DebugClient
+from lib.waiting import wait_until
 
 from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.packaging.payload import launcher
@@ -105,17 +105,19 @@ def test_a_client_stops_at_a_line_of_the_users_file(tmp_path: Path, is_script: b
 
 def attached(port: int) -> DebugClient:
     """A client of a debugger in a container; until it listens, the engine drops connections."""
-    deadline = time.monotonic() + 60
-    while True:
+
+    def found() -> DebugClient | None:
         client = DebugClient(port)
         try:
             client.attach()
         except (ConnectionError, ValueError):
             client.close()
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        else:
-            return client
+            return None
+        return client
+
+    client = wait_until(found, pause=0.2)
+    assert client is not None
+    return client
 
 
 @pytest.mark.network

@@ -116,6 +116,8 @@ def storage_variables(
     found |= {"FSSPEC_GCS_TOKEN": "anon"}
     # Else gcloud storage asks for an account. Who comes by the proxy needs none.
     found |= {"CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true"}
+    # The library of Cloud Logging then sends by HTTP, which the job's own server writes into its log.
+    found |= {"GOOGLE_CLOUD_DISABLE_GRPC": "true"}
     return found | led_variables(place, order.token, bundle)
 
 

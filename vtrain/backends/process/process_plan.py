@@ -167,7 +167,7 @@ def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer
     image = contents(spec.image_uri)
     wanted = image.python_version if image is not None else ""
     choice = None
-    if _are_there(tuple(map(Path, spec.packages)), home, trainer):
+    if all(Path(package).is_file() for package in spec.packages):
         plan = plan_environment(spec, home)
         would = f"Would install the trainer and its requirements in {plan.path}."
         if plan.cached:
@@ -215,12 +215,3 @@ def _missing_python(choice: PythonChoice, settings: BackendSettings) -> tuple[st
         f"The trainer requires Python {choice.unmet}, and uv finds none on this machine. Install it, or "
         f"allow that with --python-downloads.",
     )
-
-
-def _are_there(packages: tuple[Path, ...], home: Path, trainer: SdistPlan | None) -> bool:
-    """Whether packages can be read. Packaging the trainer mends its own where they are damaged."""
-    from vtrain.packaging.sdist import is_whole
-
-    if trainer is not None and trainer.file_names == tuple(package.name for package in packages):
-        return is_whole(trainer, Home(home).packages / trainer.content_hash, packages)
-    return all(package.is_file() for package in packages)

@@ -146,12 +146,11 @@ def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
         is_direct,
         read_metadata,
         requirements_beside,
-        requires_python,
     )
     from vtrain.runtime.environments.trainer_python import asked_python, choose_python
 
     asked, sources = inputs.spec.python, tuple(map(Path, inputs.spec.packages))
-    accepted = tuple(filter(None, map(requires_python, sources)))
+    accepted = tuple(filter(None, (read_metadata(source).requires_python for source in sources)))
     choice = asked_python(asked, accepted) if asked else choose_python(inputs.image.python_version, accepted)
     packages: list[Path] = []
     unbuilt: list[tuple[Path, Path]] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import is_direct, requires_python, unpack_direct
+from vtrain.packaging.archive import is_direct, read_metadata, unpack_direct
 from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
 from vtrain.runtime.environments.installer import Installer, InstallerFault, explain_build, run_logged
 from vtrain.runtime.environments.interpreters import Interpreter, accepts_python, base_interpreter
@@ -96,7 +96,7 @@ def is_plain(package: Path, python: str = "") -> bool:
     with readable(package), zipfile.ZipFile(package) as archive:
         if any(name.endswith("/entry_points.txt") for name in archive.namelist()):
             return False
-    return not python or accepts_python(requires_python(package), python)
+    return not python or accepts_python(read_metadata(package).requires_python, python)
 
 
 def is_importable(wheel: Path) -> bool:
