@@ -151,10 +151,9 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
         line = JobLine(spec=spec, trainer=trainer, unused=project)
         says_what = spec.config is not None or any(key in pool for pool in pools for key in NAMING_KEYS)
         has_trainer = trainer.local_package_path is not None or trainer.python_module or trainer.script
-        is_of_trainer = (
-            pools and has_trainer and not says_what
-        )  # they say where the trainer of the flags runs
-        return _with_changes(line, pools, ProjectJob()) if is_of_trainer else line
+        if pools and has_trainer and not says_what:  # they say where the trainer of the flags runs
+            return _with_changes(line, pools, ProjectJob())
+        return line
     check_job(project, job)
     if spec.python_package_uris:
         raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
