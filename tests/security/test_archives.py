@@ -15,7 +15,7 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.archive import METADATA_LIMIT, _metadata, is_direct, read_metadata, unpack_direct
 from vtrain.packaging.direct import MARKER, Member, write_direct
 from vtrain.packaging.unpacking import unpack_tar, unpack_zip
-from vtrain.runtime.environments.wheels import lay
+from vtrain.runtime.environments.installer import lay
 
 LEADING_OUT = ("../evil", "a/../../evil", "/tmp/evil-of-vtrain", "a/b/../../../evil", "..", "x" * 300)
 METADATA = "Metadata-Version: 2.1\nName: t\nVersion: 1\n"

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
+from vtrain.containers.build import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member

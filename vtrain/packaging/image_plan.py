@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from vtrain.containers.build import base_images
+from vtrain.containers.engine import CONTENT_LABEL, KIND_LABEL
 from vtrain.containers.image_names import check_image_name
-from vtrain.containers.labels import CONTENT_LABEL, KIND_LABEL
 from vtrain.digests import document_digest
 from vtrain.errors import ConfigError, PackagingError
 from vtrain.packaging.direct import Member

@@ -24,10 +24,10 @@ from vtrain.backends.local_plan import (
 from vtrain.backends.process.process_world import bucket_notices, process_world
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, WorkerPoolSpec
-from vtrain.runtime.accelerators import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.machines import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.notices import PROCESS_POOL_FIELDS, not_reproduced
 from vtrain.runtime.replica.replica_plan import replica_views
 from vtrain.runtime.replica.vertex_view import MASTER_PORT, TRAINING_PORT
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vtrain.packaging.module_imports import Import, TrainerImports
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.environment import EnvironmentSpec
-    from vtrain.runtime.environments.trainer_python import PythonChoice
+    from vtrain.runtime.environments.interpreters import PythonChoice
 
 
 class ProcessPlanner:
@@ -160,8 +160,7 @@ def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer
     """What would be installed for a pool, and how that differs from its image."""
     from vtrain.packaging.prebuilt import contents
     from vtrain.runtime.environments.environment import plan_environment
-    from vtrain.runtime.environments.interpreters import site_packages
-    from vtrain.runtime.environments.trainer_python import asked_python, choose_python
+    from vtrain.runtime.environments.interpreters import asked_python, choose_python, site_packages
 
     home = settings.home
     image = contents(spec.image_uri)
@@ -202,7 +201,7 @@ def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer
 
 def _missing_python(choice: PythonChoice, settings: BackendSettings) -> tuple[str, ...]:
     """A sentence about a Python that is required and not here. Raises ConfigError for the one of --python."""
-    from vtrain.runtime.environments.trainer_python import downloads_allowed
+    from vtrain.runtime.environments.interpreters import downloads_allowed
 
     if not choice.is_required or settings.python_downloads or downloads_allowed(os.environ):
         return ()
