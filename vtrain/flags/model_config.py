@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from vtrain.core.config_file import read_text
-from vtrain.core.job_layers import Document
 from vtrain.errors import ConfigError, UsageError
+from vtrain.flags.grammar import join_dicts, whole_number
 from vtrain.flags.model_options import UploadFlags
 from vtrain.flags.row import fields_of
 from vtrain.messages.codec import read_message
 from vtrain.messages.model import Model
 
-METHODS = {
-    "integrated-gradients": "integratedGradientsAttribution",
-    "xrai": "xraiAttribution",
-    "sampled-shapley": "sampledShapleyAttribution",
-}
-"""The ways of explaining a prediction, and the fields of the parameters that each has."""
+Document = dict[str, Any]
+METHODS = ("integrated-gradients", "xrai", "sampled-shapley")
 
 
 def check_required(flags: UploadFlags) -> None:
@@ -36,24 +33,47 @@ def compose_model(flags: UploadFlags) -> Model:
     Raises UsageError where a flag does not parse, ConfigError for a file that cannot be read.
     """
     document = fields_of(flags)
-    explanation = _explanation(flags, document.pop("explanation", {}))
-    return read_message(Model, document | ({"explanationSpec": explanation} if explanation else {}))
+    if explanation := _explanation(flags):
+        document["explanationSpec"] = explanation
+    return read_message(Model, document)
 
 
-def _explanation(flags: UploadFlags, given: Document) -> Document:
+def _explanation(flags: UploadFlags) -> Document:
     """The ExplanationSpec; empty without a method, as gcloud then uses none of its flags."""
     method = (flags.explanation_method or "").lower()
     if not method:
         return {}
     if method not in METHODS:
         raise UsageError(f"--explanation-method: expected one of {', '.join(METHODS)}, found {method!r}.")
-    is_shapley = method == "sampled-shapley"
-    settings = {name: value for name, value in given.items() if (name == "pathCount") == is_shapley}
-    if settings.get("smoothGradConfig", {}).keys() >= {"noiseSigma", "featureNoiseSigma"}:
+    parameters: Document
+    if method == "sampled-shapley":
+        paths = _number(flags.explanation_path_count, "--explanation-path-count")
+        parameters = {"sampledShapleyAttribution": _given({"pathCount": paths})}
+    else:
+        name = "xraiAttribution" if method == "xrai" else "integratedGradientsAttribution"
+        steps = _number(flags.explanation_step_count, "--explanation-step-count")
+        parameters = {name: _given({"stepCount": steps, "smoothGradConfig": _smooth_grad(flags)})}
+    return _given({"metadata": _metadata(flags.explanation_metadata_file), "parameters": parameters})
+
+
+def _smooth_grad(flags: UploadFlags) -> Document:
+    by_feature = join_dicts(flags.smooth_grad_noise_sigma_by_feature, "--smooth-grad-noise-sigma-by-feature")
+    if flags.smooth_grad_noise_sigma is not None and by_feature:
         raise UsageError("Give --smooth-grad-noise-sigma or --smooth-grad-noise-sigma-by-feature, not both.")
-    parameters = {METHODS[method]: settings} if settings else {}
-    metadata = _metadata(flags.explanation_metadata_file)
-    return {name: value for name, value in (("metadata", metadata), ("parameters", parameters)) if value}
+    features = [
+        {"name": name, "sigma": _decimal(text, "--smooth-grad-noise-sigma-by-feature")}
+        for name, text in by_feature.items()
+    ]
+    sigma = flags.smooth_grad_noise_sigma
+    return _given(
+        {
+            "noiseSigma": None if sigma is None else _decimal(sigma, "--smooth-grad-noise-sigma"),
+            "featureNoiseSigma": {"noiseSigma": features} if features else None,
+            "noisySampleCount": _number(
+                flags.smooth_grad_noisy_sample_count, "--smooth-grad-noisy-sample-count"
+            ),
+        }
+    )
 
 
 def _metadata(path: str | None) -> Document:
@@ -66,3 +86,19 @@ def _metadata(path: str | None) -> Document:
     if not isinstance(found, dict):
         raise ConfigError(f"--explanation-metadata-file: {path} holds no JSON object.")
     return found
+
+
+def _number(text: str | None, flag: str) -> int | None:
+    return None if text is None else whole_number(text, flag)
+
+
+def _decimal(text: str, flag: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{flag}: expected a number, found {text!r}.") from None
+
+
+def _given(values: Document) -> Document:
+    """The fields that have a value."""
+    return {name: value for name, value in values.items() if value not in (None, "", [], {})}

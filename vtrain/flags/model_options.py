@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from vtrain.errors import UsageError
 from vtrain.flags.completion import files, models
-from vtrain.flags.grammar import join_dicts, join_lists, labels, variables, whole_number
+from vtrain.flags.grammar import join_lists, labels, variables, whole_number
 from vtrain.flags.options import GOOGLE_CLOUD, NameFlag
 from vtrain.flags.row import CLEARS, IGNORED, Empty, FlagGroup, argument, flag, items, switch
 
@@ -36,19 +36,6 @@ def _container(metavar: str, words: str, to: str, **more: Any) -> Any:
 
 def _containers(metavar: str, words: str, to: str, *, read: Any = join_lists) -> Any:
     return items(metavar, words, panel=CONTAINER, to=f"containerSpec.{to}", read=read)
-
-
-def _explained(metavar: str, words: str, to: str, **more: Any) -> Any:
-    """A flag about the explanations of a method, which `flags/model_config` lays where the method has it."""
-    more = {"empty": CLEARS} | more
-    return flag(metavar, words, panel=EXPLANATIONS, to=f"explanation.{to}", **more)
-
-
-def _decimal(text: str, flag: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UsageError(f"{flag}: expected a number, found {text!r}.") from None
 
 
 class UploadFlags(FlagGroup, frozen=True):
@@ -116,28 +103,15 @@ class UploadFlags(FlagGroup, frozen=True):
     explanation_metadata_file: str | None = flag(
         "FILE", "JSON that describes inputs and outputs.", panel=EXPLANATIONS
     )
-    explanation_step_count: str | None = _explained(
-        "COUNT", "Steps to approximate the integral.", "stepCount", read=whole_number
+    explanation_step_count: str | None = flag(
+        "COUNT", "Steps to approximate the integral.", panel=EXPLANATIONS
     )
-    explanation_path_count: str | None = _explained(
-        "COUNT", "Permutations for Shapley values.", "pathCount", read=whole_number
+    explanation_path_count: str | None = flag("COUNT", "Permutations for Shapley values.", panel=EXPLANATIONS)
+    smooth_grad_noise_sigma: str | None = flag("NUMBER", "Noise added to all features.", panel=EXPLANATIONS)
+    smooth_grad_noise_sigma_by_feature: list[str] = items(
+        "KEY=VALUE,…", "Noise added to each feature.", panel=EXPLANATIONS
     )
-    smooth_grad_noise_sigma: str | None = _explained(
-        "NUMBER", "Noise added to all features.", "smoothGradConfig.noiseSigma", read=_decimal
-    )
-    smooth_grad_noise_sigma_by_feature: list[str] = _explained(
-        "KEY=VALUE,…",
-        "Noise added to each feature.",
-        "smoothGradConfig.featureNoiseSigma.noiseSigma",
-        default=[],
-        empty=IGNORED,
-        read=lambda given, flag: [
-            {"name": name, "sigma": _decimal(text, flag)} for name, text in join_dicts(given, flag).items()
-        ],
-    )
-    smooth_grad_noisy_sample_count: str | None = _explained(
-        "COUNT", "Samples of the gradient.", "smoothGradConfig.noisySampleCount", read=whole_number
-    )
+    smooth_grad_noisy_sample_count: str | None = flag("COUNT", "Samples of the gradient.", panel=EXPLANATIONS)
 
 
 class ModelNameFlag(NameFlag, frozen=True):
