@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from debug_client import DebugClient
+from lib.debug_client import DebugClient
 from snippets import ROOT, Checkout, Command, blocks, commands, compare, in_image, run_all
 
 README = ROOT / "README.md"
