@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from privileges import python_as_nobody
+from lib.privileges import python_as_nobody
 
 import vtrain
 

@@ -16,7 +16,7 @@ from secrets import token_urlsafe
 
 import msgspec
 
-from vtrain.backends.programs import SERVE_STORAGE
+from vtrain.backends import SERVE_STORAGE
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
 from vtrain.https_proxy import (
