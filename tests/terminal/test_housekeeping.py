@@ -16,7 +16,7 @@ def test_output_is_listed_and_a_deleted_job_says_where_its_own_stays(
     golden("gc-output", listing)
     deletion = start("custom-jobs", "delete", "digits", columns=120)
     assert deletion.end() == 0
-    assert "Its output stays. To remove that too:\n$ rm -r /tmp/" in deletion.transcript
+    assert "Its output stays. To remove that too:\n$ rm -r ~/.vtrain/buckets/local-runs/digits-" in deletion.transcript
 
 
 def test_a_check_fits_the_terminal(start: Start) -> None:

@@ -28,13 +28,12 @@ from vtrain.messages.states import KNOWN, has_ended, names_of, short
 from vtrain.output.colours import has_colours
 
 if TYPE_CHECKING:
+    from vtrain.commands.selection import LaidOut
     from vtrain.messages.resources import Job
 
 
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
-LaidOut = tuple[Iterable[dict[str, Any]], Callable[[Iterable[dict[str, Any]]], str]]
-"""The documents of a list, and what lays those that are chosen out as a table."""
 LEAST_PAUSE = 1.0
 """Seconds between two pictures of a list that is watched."""
 MOST_ASKED_ABOUT = 5
