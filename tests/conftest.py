@@ -40,12 +40,13 @@ for name, examples in (("explore", 100), ("thorough", 1000)):
 settings.load_profile(os.environ.get("VTRAIN_HYPOTHESIS") or "usual")
 
 pytest_plugins = (
-    "chaos_report",
-    "ci_report",
-    "differential_report",
-    "docker_engines",
-    "emulator_report",
-    "no_children",
+    "lib.chaos_report",
+    "lib.ci_report",
+    "lib.differential_report",
+    "lib.docker_engines",
+    "lib.emulator_report",
+    "lib.fixtures",
+    "lib.no_children",
 )
 
 FOREIGN_PREFIXES = ("VTRAIN_", "CLOUDSDK_", "GITHUB_", "CLOUD_ML_", "AIP_", "DOCKER_")

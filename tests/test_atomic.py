@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from privileges import mounted_tmpfs, run_bound
+from lib.privileges import mounted_tmpfs, run_bound
 
 from vtrain import atomic
 from vtrain.atomic import (

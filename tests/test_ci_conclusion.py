@@ -28,7 +28,7 @@ def tests_on_another(session):
 def tests(session):
     session.run(
         sys.executable, "-m", "pytest", "-n", os.environ["WORKERS"], "--dist=worksteal",
-        "-p", "xdist", "-p", "ci_report", "-p", "no:cacheprovider", *session.posargs,
+        "-p", "xdist", "-p", "lib.ci_report", "-p", "no:cacheprovider", *session.posargs,
     )
 
 @nox.session(venv_backend="none")

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("requests", reason="needs an extra")
 
 import requests
-from dripping import DRIPS, FLOODS, answering
+from lib.dripping import DRIPS, FLOODS, answering
 
 from vtrain import http_limits
 from vtrain.errors import UnusableAnswerError

@@ -10,12 +10,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from vertex_service import VertexService, serve_vertex
+from lib.vertex_service import VertexService
 
 import vtrain as library
 from vtrain.errors import (
@@ -242,17 +241,6 @@ def test_a_file_and_the_projects_own_job_take_what_is_given(
     )
     filed = library.submit(config="job.yaml", name="")
     assert filed.wait().display_name == "filed"
-
-
-@pytest.fixture
-def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    pytest.importorskip("google.auth", reason="needs the extra vertex")
-    with serve_vertex() as service:
-        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)
-        monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
-        monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
-        monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
-        yield service
 
 
 def test_a_job_on_vertex_ai(

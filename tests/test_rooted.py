@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from link_swapper import swapped_with_link
+from lib.link_swapper import swapped_with_link
 
 from vtrain.rooted import Root
 

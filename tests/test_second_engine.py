@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from docker_engines import connected
-from second_engine import SecondEngine, second_engine
+from lib.docker_engines import connected
+from lib.second_engine import SecondEngine, second_engine
+from lib.waiting import wait_until
 
 from vtrain.containers.engine import Engine
 
@@ -69,10 +69,7 @@ def test_nothing_is_left_of_a_killed_engine_and_its_container(base_image_file: P
         pid = state(second, container["Id"])["Pid"]
         folder = second.host.removeprefix("unix://").removesuffix("/docker.sock")
         second.kill()
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid}").exists()
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
     assert not Path(folder).exists()
     assert folder not in Path("/proc/self/mountinfo").read_text()
 

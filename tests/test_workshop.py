@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from docker_engines import BASE_IMAGE
+from lib.docker_engines import BASE_IMAGE
 
 if sys.version_info >= (3, 11):
     import tomllib

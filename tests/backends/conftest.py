@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from docker_engines import remaining
 from docker_jobs import docker_settings
-from local_jobs import processes_of
+from lib.docker_engines import remaining
+from lib.local_jobs import processes_of
+from lib.waiting import wait_until_gone
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
@@ -23,10 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("VTRAIN_HOME", str(folder))
     monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "1")
     yield folder
-    deadline = time.monotonic() + 60
-    while (left := processes_of(folder)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert left == {}
+    wait_until_gone(lambda: processes_of(folder))
 
 
 @pytest.fixture

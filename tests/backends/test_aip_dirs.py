@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 from docker_jobs import docker_settings
-from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
+from lib.local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit
+from lib.waiting import wait_until
 
 import vtrain.backends.job_storage as job_storage
 from vtrain.backends import BackendSettings
@@ -146,12 +147,12 @@ def test_a_uri_with_storage_behind_it(submitted: Submit, home: Path, tmp_path: P
     go = tmp_path / "go"
     backend, name = submitted("gs", CLIENT, str(go))
     folder = folder_of(home, name)
-    until(lambda: "uploaded" in lines(backend, name))
+    wait_until(lambda: "uploaded" in lines(backend, name))
     assert (home / "buckets" / "models" / "run" / "model" / "model.txt").read_text() == "weights"
     service = service_of(folder)
     kill(lock_holder(folder.path / "storage" / "lock"))
     kill_supervisor(folder)
-    until(lambda: lock_holder(folder.path / "storage" / "lock") == 0)
+    wait_until(lambda: lock_holder(folder.path / "storage" / "lock") == 0)
     os.utime(folder.lock, (0, 0))
     backend.get(name)
     go.touch()

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_jobs import PRIMARY, ended, folder_of, lines, submit
-from test_process import snippet_job
+from lib.local_jobs import PRIMARY, ended, folder_of, lines, snippet_job, submit
 
 import vtrain
 from vtrain.backends import Query

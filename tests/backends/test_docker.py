@@ -12,30 +12,19 @@ from pathlib import Path
 import msgspec
 import pytest
 from docker_jobs import docker_job, docker_settings
-from local_jobs import (
-    PRIMARY,
-    ended,
-    folder_of,
-    info,
-    kill,
-    kill_supervisor,
-    lines,
-    submit,
-    supervisor_of,
-    until,
-)
+from lib.local_jobs import PRIMARY, ended, folder_of, info, kill, kill_supervisor, lines, submit
+from lib.supervisors import supervisor_of
+from lib.waiting import wait_until
 
-from vtrain.backends.docker import container
+from vtrain.backends import Mount, Ulimit
+from vtrain.backends.docker import container, install
 from vtrain.backends.docker.container import container_name, network_name
 from vtrain.backends.docker.container_life import REMOVED, STOPPED
-from vtrain.backends.docker.payload import install
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.backends.replica_options import Mount, Ulimit
 from vtrain.containers.build import BuildRequest, build_image
-from vtrain.containers.engine import Engine
+from vtrain.containers.engine import JOB_LABEL, Engine
 from vtrain.containers.images import remove_image
-from vtrain.containers.labels import JOB_LABEL
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.http_limits import LARGEST_ANSWER
 from vtrain.messages import states
@@ -174,7 +163,7 @@ def test_a_replica_alone_uses_the_engines_default_bridge(
 ) -> None:
     own_name = "import socket, time; print(socket.gethostbyname(socket.gethostname()), flush=True)"
     name = submit(docker_backend, job_of(python(base_image, f"{own_name}; time.sleep(3600)")))
-    until(lambda: lines(docker_backend, name))
+    wait_until(lambda: lines(docker_backend, name))
     found = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))
     (network,) = found["NetworkSettings"]["Networks"].values()
     assert found["HostConfig"]["NetworkMode"] == "bridge"
@@ -192,7 +181,7 @@ def test_another_jobs_containers_are_out_of_reach(
     name = submit(
         docker_backend, job_of(python(base_image, serve), python(base_image, "import time; time.sleep(3600)"))
     )
-    until(lambda: lines(docker_backend, name) == ["ready"])
+    wait_until(lambda: lines(docker_backend, name) == ["ready"])
     state = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))
     address = state["NetworkSettings"]["Networks"][network_name(id_of(name))]["IPAddress"]
     reach = (
@@ -220,7 +209,7 @@ def test_limits_come_from_the_machine_type(
     plan = docker_backend.plan(job_of(pool(base_image, "sleep", "60", machine_spec=machine)))
     assert any("n1-highcpu-96" in note for note in plan.notes)
     name = docker_backend.submit(plan).name
-    until(lambda: docker_backend.get(name).state == states.RUNNING)
+    wait_until(lambda: docker_backend.get(name).state == states.RUNNING)
     host = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))["HostConfig"]
     machine_info = docker_engine.info()
     assert host["NanoCpus"] == machine_info["NCPU"] * 10**9
@@ -387,7 +376,7 @@ def test_stopped_or_removed_by_somebody_else(
     ):
         sleeper = python(base_image, "import time; print('x'); time.sleep(600)")
         name = submit(docker_backend, job_of(sleeper, scheduling=Scheduling(disable_retries=True)))
-        until(lambda name=name: lines(docker_backend, name) == ["x"])  # type: ignore[misc]
+        wait_until(lambda name=name: lines(docker_backend, name) == ["x"])  # type: ignore[misc]
         act(container_name(id_of(name), PRIMARY))
         job = ended(docker_backend, name)
         assert (job.state, info(job)["reason"]) == (states.FAILED, "REPLICA_INTERRUPTED"), message(job)
@@ -399,7 +388,7 @@ def test_nothing_runs_on_whose_folder_was_removed(
 ) -> None:
     """The home's fixtures see to it that no container, network or process is left."""
     name = submit(docker_backend, job_of(python(base_image, "import time; print('x'); time.sleep(600)")))
-    until(lambda: lines(docker_backend, name) == ["x"])
+    wait_until(lambda: lines(docker_backend, name) == ["x"])
     folder = docker_home / "jobs" / id_of(name)
     folder.rename(docker_home / "aside")
     shutil.rmtree(docker_home / "aside")
@@ -444,7 +433,7 @@ def test_an_exit_that_nobody_watched_is_found(
     marks.mkdir(parents=True)
     script = "echo begun; until [ -e /gcs/marks/go ]; do sleep 0.05; done; echo over; exit 7"
     name = submit(docker_backend, job_of(shell(base_image, script)))
-    until(lambda: lines(docker_backend, name) == ["begun"])
+    wait_until(lambda: lines(docker_backend, name) == ["begun"])
     kill_supervisor(folder_of(docker_home, name))
     (marks / "go").touch()
     docker_engine.client.wait(container_name(id_of(name), PRIMARY))
@@ -471,7 +460,7 @@ def test_containers_carry_labels(
     docker_backend: LocalBackend, docker_engine: Engine, base_image: str
 ) -> None:
     name = submit(docker_backend, job_of(pool(base_image, "sleep", "60"), pool(base_image, "sleep", "60")))
-    until(lambda: docker_backend.get(name).state == states.RUNNING)
+    wait_until(lambda: docker_backend.get(name).state == states.RUNNING)
     found = docker_engine.client.containers(filters={"label": f"{JOB_LABEL}={id_of(name)}"})
     assert sorted(c["Labels"]["vtrain.replica"] for c in found) == ["workerpool0-0", "workerpool1-0"]
     docker_backend.cancel(name)
@@ -585,7 +574,7 @@ def test_the_earliest_end_decides_whoever_is_read_first(
     worker = f"{wait.format('worker')}; python3 -c '{log}'; exit 5"
     primary = f"echo begun; {wait.format('primary')}; exit 0"
     name = submit(docker_backend, job_of(shell(base_image, primary), shell(base_image, worker)))
-    until(lambda: docker_backend.get(name).state == states.RUNNING)
+    wait_until(lambda: docker_backend.get(name).state == states.RUNNING)
     kill_supervisor(folder_of(docker_home, name))
     for task, mark in (("workerpool1-0", "worker"), (PRIMARY, "primary")):
         (marks / mark).touch()
@@ -600,7 +589,7 @@ def test_a_signal_that_a_trainer_lives_through_is_no_end(
 ) -> None:
     script = "trap : USR1 HUP WINCH; echo ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; done; exit 0"
     name = submit(docker_backend, job_of(shell(base_image, script)))
-    until(lambda: lines(docker_backend, name) == ["ready"])
+    wait_until(lambda: lines(docker_backend, name) == ["ready"])
     docker_engine.client.kill(container_name(id_of(name), PRIMARY), f"SIG{number}")
     assert ended(docker_backend, name).state == states.SUCCEEDED
 
@@ -624,7 +613,7 @@ def test_a_supervisor_killed_while_a_runtime_image_is_built(
     backend = open_backend("docker", docker_settings(docker_home))
     assert isinstance(backend, LocalBackend)
     name = submit(backend, job_of(WorkerPoolSpec(python_package_spec=task)))
-    until(lambda: any("Running command" in line for line in lines(backend, name, "service")))
+    wait_until(lambda: any("Running command" in line for line in lines(backend, name, "service")))
     kill_supervisor(folder_of(docker_home, name))
     time.sleep(1.5)
     assert backend.get(name).state != states.FAILED

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from local_jobs import PRIMARY, ended, lines, submit, until
-from stand_in_engine import stand_in_engine
+from lib.local_jobs import PRIMARY, ended, lines, submit
+from lib.stand_in_engine import stand_in_engine
+from lib.waiting import wait_until
 
 from vtrain.backends.docker import container_life
 from vtrain.backends.docker.container import WORK, ContainerOrder, bind, container_order, job_labels
@@ -24,12 +25,16 @@ from vtrain.backends.docker.container_life import (
     replica_exit,
 )
 from vtrain.backends.docker.container_log import ContainerOutput, output_of
-from vtrain.backends.docker.container_view import ContainerView
-from vtrain.backends.docker.job_engine import JobEngine, cut_loose, ensure_network, remove_network
+from vtrain.backends.docker.job_engine import (
+    ContainerView,
+    JobEngine,
+    cut_loose,
+    ensure_network,
+    remove_network,
+)
 from vtrain.backends.local import LocalBackend
-from vtrain.containers.address import EngineAddress
-from vtrain.containers.engine import Engine, connect
-from vtrain.containers.labels import ATTEMPT_LABEL, JOB_LABEL
+from vtrain.containers.discovery import EngineAddress
+from vtrain.containers.engine import ATTEMPT_LABEL, JOB_LABEL, Engine, connect
 from vtrain.errors import EngineError
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
@@ -72,13 +77,13 @@ def test_a_container_that_somebody_ended_is_followed_by_another(
     job_id = name.rpartition("/")[2]
     line = f"here as {host_name(job_id, ReplicaId(0, 0))}"
     for number, act in enumerate(acts, 1):
-        until(lambda number=number: lines(docker_backend, name) == [line] * number)  # type: ignore[misc]
+        wait_until(lambda number=number: lines(docker_backend, name) == [line] * number)  # type: ignore[misc]
         act(docker_engine, containers(docker_engine, name)[0]["Id"])
-        until(lambda number=number: _has_attempt(docker_engine, name, number))  # type: ignore[misc]
+        wait_until(lambda number=number: _has_attempt(docker_engine, name, number))  # type: ignore[misc]
     expected = [line] * (len(acts) + 1)
     (container,) = containers(docker_engine, name)  # those of earlier attempts are gone
     assert container["Names"] == [f"/vtrain-{job_id}-{PRIMARY}-r{len(acts)}"]
-    until(lambda: lines(docker_backend, name) == expected)
+    wait_until(lambda: lines(docker_backend, name) == expected)
     docker_backend.cancel(name)
     assert ended(docker_backend, name).state == states.CANCELLED
     assert lines(docker_backend, name) == expected
@@ -98,7 +103,6 @@ def order(engine: Engine, image: str, folder: ReplicaFolder) -> ContainerOrder:
         engine=engine.address,
         name=f"{name}-{folder.name}",
         network=name,
-        replicas=1,
         labels=labels,
         config=config,
         log=log,
@@ -264,9 +268,8 @@ def test_a_container_that_ends_slowly_is_not_asked_at_every_look(
         ordered = msgspec.structs.replace(ordered, name=container, grace_seconds=600.0)
         life, began = ContainerLife(replica, ordered, job_engine, stopping=True), time.monotonic()
         monkeypatch.setattr(threading, "Thread", Counted)
-        while (took := time.monotonic() - began) < 3 * STOP_RETRY_SECONDS:
-            life.stop()
-            time.sleep(0.001)
+        wait_until(lambda: life.stop() or time.monotonic() - began >= 3 * STOP_RETRY_SECONDS, pause=0.001)
+        took = time.monotonic() - began
         job_engine.hang_up()
     assert 1 < asked.count("stop") <= took / STOP_RETRY_SECONDS + 1
 
@@ -295,7 +298,7 @@ def test_a_network_that_something_still_holds_on_to_is_removed(
 ) -> None:
     labels = job_labels(str(docker_home), "1234567890")
     name = f"vtrain-test-{time.time_ns()}"
-    ensure_network(docker_engine, name, labels, 1)
+    ensure_network(docker_engine, name, labels)
     config = {"Image": base_image, "Cmd": ["sleep", "600"], "Labels": labels}
     config |= {"HostConfig": {"NetworkMode": name, "Init": True}}
     container = docker_engine.calls.post("/containers/create", config)["Id"]

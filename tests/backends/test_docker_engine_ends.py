@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from docker_engines import connected, remaining
 from docker_jobs import docker_settings
-from local_jobs import PRIMARY, ended, folder_of, info, kill_supervisor, lines, submit, until
-from second_engine import SecondEngine
+from lib.docker_engines import connected, remaining
+from lib.local_jobs import PRIMARY, ended, folder_of, info, kill_supervisor, lines, submit
+from lib.second_engine import SecondEngine
+from lib.waiting import wait_until
 
 from vtrain.backends.docker.container import container_name
 from vtrain.backends.local import LocalBackend
@@ -37,7 +38,7 @@ class Scene:
     def begin(self, lines: int) -> None:
         """A job that counts slowly and ends with 4; it has written a few lines. It is not restarted."""
         self.submit("python3", "-u", "-c", COUNT, str(lines), disable_retries=True)
-        until(lambda: len(self.lines()) > 3)
+        wait_until(lambda: len(self.lines()) > 3)
 
     def submit(self, *command: str, disable_retries: bool = False) -> None:
         task = ContainerSpec(image_uri=self.image, command=command)
@@ -97,7 +98,7 @@ def test_a_trainer_that_went_down_with_its_engine_comes_back(
     (scene.home / "buckets" / "marks").mkdir(parents=True)
     script = "test -e /gcs/marks/been && echo again && exit 0; touch /gcs/marks/been; echo first; sleep 600"
     scene.submit("sh", "-c", script)
-    until(lambda: scene.lines() == ["first"])
+    wait_until(lambda: scene.lines() == ["first"])
     end(scene.engine)
     time.sleep(0.3)
     scene.engine.start()
@@ -110,7 +111,7 @@ def test_a_trainer_that_ends_while_the_engine_is_killed_keeps_its_exit_code(scen
     scene.begin(150)
     trainer = scene.trainer()
     scene.engine.kill()
-    until(lambda: not Path(f"/proc/{trainer}").exists())
+    wait_until(lambda: not Path(f"/proc/{trainer}").exists())
     scene.engine.start()
     assert outcome(scene.ended()) == (states.FAILED, "REPLICA_FAILED", "4")
     lines = scene.lines()
@@ -164,7 +165,7 @@ def test_an_engine_that_is_away_for_a_moment_delays_the_preparation(scene: Scene
     plan = scene.backend.plan(CustomJob(display_name="delayed", job_spec=spec))
     scene.engine.stop()
     scene.name = scene.backend.submit(plan).name
-    until(lambda: scene.lines("service") != [])
+    wait_until(lambda: scene.lines("service") != [])
     time.sleep(1)
     scene.engine.start()
     assert scene.ended().state == states.SUCCEEDED

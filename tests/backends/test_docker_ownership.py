@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.ownership import mend_ownership
-from vtrain.containers.address import EngineAddress
+from vtrain.backends.docker.docker_launcher import mend_ownership
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, connect
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, GcsDestination
@@ -49,7 +49,7 @@ def as_user(groups: list[int], act: Callable[[], object]) -> int:
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
+def users_home() -> Iterator[Path]:
     """A home of that user's; pytest's own folders are closed to others."""
     with tempfile.TemporaryDirectory(prefix="vtrain-test-", dir="/tmp") as name:
         folder = Path(name)
@@ -75,7 +75,6 @@ def make_job(home: Path, job_id: str, output: str, image: str) -> JobOrder:
         engine=EngineAddress(host="unix:///x", origin="test"),
         name="x",
         network="x",
-        replicas=1,
         labels={},
         config={"Image": image},
         log="x",
@@ -106,27 +105,29 @@ def written(path: Path, user: int = 0) -> Path:
 
 @as_root
 @pytest.mark.docker
-def test_only_what_the_job_made_is_given_back(docker_engine: Engine, base_image: str, home: Path) -> None:
+def test_only_what_the_job_made_is_given_back(
+    docker_engine: Engine, base_image: str, users_home: Path
+) -> None:
     groups = [Path(docker_engine.address.host.removeprefix("unix://")).stat().st_gid]
-    older = written(home / "buckets" / "bucket" / "mine" / "older", STRANGER)
-    neighbour = written(home / "buckets" / "bucket" / "theirs" / "weights")
-    os.chown(home / "buckets" / "bucket" / "mine", USER, USER)
+    older = written(users_home / "buckets" / "bucket" / "mine" / "older", STRANGER)
+    neighbour = written(users_home / "buckets" / "bucket" / "theirs" / "weights")
+    os.chown(users_home / "buckets" / "bucket" / "mine", USER, USER)
     time.sleep(0.05)  # the clock of file systems ticks every few milliseconds
 
     def submit() -> None:
-        make_job(home, "1", "gs://bucket/mine", base_image)
-        make_job(home, "2", "gs://bucket/theirs", base_image)
+        make_job(users_home, "1", "gs://bucket/mine", base_image)
+        make_job(users_home, "2", "gs://bucket/theirs", base_image)
 
     assert as_user(groups, submit) == 0
-    model = written(home / "buckets" / "bucket" / "mine" / "model" / "deep" / "weights")
+    model = written(users_home / "buckets" / "bucket" / "mine" / "model" / "deep" / "weights")
     model.parent.chmod(0o700)
     (model.parent / "link").symlink_to("/etc/passwd")
-    left = written(home / "jobs" / "1" / "replicas" / "workerpool0-0" / "work" / "data" / "cache.csv")
+    left = written(users_home / "jobs" / "1" / "replicas" / "workerpool0-0" / "work" / "data" / "cache.csv")
 
     def mend() -> None:
-        order = order_of(home, "1", "gs://bucket/mine")
+        order = order_of(users_home, "1", "gs://bucket/mine")
         engine = connect(docker_engine.address)
-        assert mend_ownership(engine, order, JobFolder(home / "jobs" / "1"), {}) == ""
+        assert mend_ownership(engine, order, JobFolder(users_home / "jobs" / "1"), {}) == ""
         shutil.rmtree(model.parents[1])
         shutil.rmtree(left.parent)
 
@@ -139,36 +140,39 @@ def test_only_what_the_job_made_is_given_back(docker_engine: Engine, base_image:
 @as_root
 @pytest.mark.docker
 def test_a_folder_that_another_job_writes_to_is_left_alone(
-    docker_engine: Engine, base_image: str, home: Path
+    docker_engine: Engine, base_image: str, users_home: Path
 ) -> None:
     groups = [Path(docker_engine.address.host.removeprefix("unix://")).stat().st_gid]
 
     def submit() -> None:
-        make_job(home, "1", "gs://bucket/shared", base_image)
-        make_job(home, "2", "gs://bucket/shared/trial", base_image)
+        make_job(users_home, "1", "gs://bucket/shared", base_image)
+        make_job(users_home, "2", "gs://bucket/shared/trial", base_image)
 
     def mend() -> None:
-        order = order_of(home, "1", "gs://bucket/shared")
-        assert mend_ownership(connect(docker_engine.address), order, JobFolder(home / "jobs" / "1"), {}) == ""
+        order = order_of(users_home, "1", "gs://bucket/shared")
+        assert (
+            mend_ownership(connect(docker_engine.address), order, JobFolder(users_home / "jobs" / "1"), {})
+            == ""
+        )
 
     assert as_user(groups, submit) == 0
-    shared = written(home / "buckets" / "bucket" / "shared" / "trial" / "checkpoint")
+    shared = written(users_home / "buckets" / "bucket" / "shared" / "trial" / "checkpoint")
     assert as_user(groups, mend) == 0
     assert shared.stat().st_uid == 0
 
 
 @as_root
-def test_a_link_out_of_the_bucket_is_not_followed(home: Path, tmp_path: Path) -> None:
+def test_a_link_out_of_the_bucket_is_not_followed(users_home: Path, tmp_path: Path) -> None:
     """A container may put a link in the place of its output directory."""
-    (home / "buckets" / "bucket").mkdir()
-    (home / "buckets" / "bucket" / "out").symlink_to(tmp_path)
+    (users_home / "buckets" / "bucket").mkdir()
+    (users_home / "buckets" / "bucket" / "out").symlink_to(tmp_path)
     outside = written(tmp_path / "file")
 
     def mend() -> None:
-        order = make_job(home, "1", "gs://bucket/out", "no-image")
+        order = make_job(users_home, "1", "gs://bucket/out", "no-image")
         unreachable = Engine(EngineAddress(host="unix:///nonexistent", origin="test"), "1.41")
-        assert mend_ownership(unreachable, order, JobFolder(home / "jobs" / "1"), {}) == ""
+        assert mend_ownership(unreachable, order, JobFolder(users_home / "jobs" / "1"), {}) == ""
 
     assert as_user([], mend) == 0
     assert outside.stat().st_uid == 0
-    assert msgspec.json.decode((home / "jobs" / "1" / "spec.json").read_bytes())["name"]
+    assert msgspec.json.decode((users_home / "jobs" / "1" / "spec.json").read_bytes())["name"]

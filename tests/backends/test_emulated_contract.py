@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from emulator_service import PROJECT, emulator_service
+from lib.emulator_service import PROJECT, emulator_service
 
 import vtrain
 from vtrain.backends import BackendSettings, JobBackend

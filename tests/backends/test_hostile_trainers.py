@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import hostile_trainers as hostile
 import pytest
 from docker_jobs import docker_settings
-from hostile_trainers import Trainer
-from local_jobs import PRIMARY, ended, folder_of, info, until
+from lib import hostile_trainers as hostile
+from lib.hostile_trainers import Trainer
+from lib.local_jobs import PRIMARY, ended, folder_of, info
+from lib.waiting import wait_until
 
 from vtrain.backends import Query
 from vtrain.backends.local import LocalBackend
@@ -133,7 +134,7 @@ def test_daemons_end_with_their_trainer(stage: Stage) -> None:
 
 def test_one_that_is_deaf_is_stopped(stage: Stage) -> None:
     name = stage.submit(hostile.deaf())
-    until(lambda: len(hostile.stored_lines(stage.backend, name)) > 3)
+    wait_until(lambda: len(hostile.stored_lines(stage.backend, name)) > 3)
     stage.backend.cancel(name)
     assert stage.end(name).state == states.CANCELLED
     found = hostile.stored_lines(stage.backend, name)
@@ -142,7 +143,7 @@ def test_one_that_is_deaf_is_stopped(stage: Stage) -> None:
 
 def test_one_that_is_deaf_is_killed_and_its_end_is_told(stage: Stage) -> None:
     name = stage.submit(hostile.deaf())
-    until(lambda: len(hostile.stored_lines(stage.backend, name)) > 3)
+    wait_until(lambda: len(hostile.stored_lines(stage.backend, name)) > 3)
     stage.backend.kill(name)
     assert stage.end(name).state == states.CANCELLED
     exit = folder_of(stage.home, name).replica(PRIMARY).exit()
@@ -157,7 +158,7 @@ def test_one_that_crashes_is_tried_four_times(stage: Stage) -> None:
     trainer = hostile.crashing(20, number.name)
     name = stage.submit(trainer)
     for attempt in range(1, RESTARTS_PER_JOB + 1):  # each with a patience of its own
-        until(lambda attempt=attempt: attempt in stage.attempts(name))  # type: ignore[misc]
+        wait_until(lambda attempt=attempt: attempt in stage.attempts(name))  # type: ignore[misc]
     job = stage.end(name)
     assert (job.state, exit_code(job)) == (states.FAILED, trainer.exit_code), job.error
     assert (info(job)["signal"], info(job)["restarts"]) == (str(int(number)), str(RESTARTS_PER_JOB))

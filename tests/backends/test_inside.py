@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 from docker_jobs import docker_job
-from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
-from terminal.pseudo_terminal import PseudoTerminal
+from lib.local_jobs import PRIMARY, ended, folder_of, lines, submit
+from lib.pseudo_terminal import PseudoTerminal
+from lib.waiting import wait_until
 
 from vtrain.backends import HostedJob
 from vtrain.backends.local import LocalBackend
@@ -34,7 +35,7 @@ Run = Callable[..., Any]
 def running(backend: LocalBackend, job: CustomJob) -> Iterator[str]:
     """The id of the job while it runs; afterwards it has ended."""
     name = submit(backend, job)
-    until(lambda: "up" in lines(backend, name))
+    wait_until(lambda: "up" in lines(backend, name))
     try:
         yield name.rpartition("/")[2]
     finally:
@@ -78,7 +79,7 @@ def test_stdin_reaches_a_shell_of_the_replica(process_backend: LocalBackend) -> 
 def test_another_replica_is_entered_by_its_name(vtrain: Run, process_backend: LocalBackend) -> None:
     with running(process_backend, script_job(WAITING, WAITING)) as job:
         name = f"projects/local/locations/us-central1/customJobs/{job}"
-        until(lambda: "up" in lines(process_backend, name, "workerpool1-0"))
+        wait_until(lambda: "up" in lines(process_backend, name, "workerpool1-0"))
         second = vtrain("exec", job, "--task-name=workerpool1-0", "--", "sh", "-c", "echo $RANK")
         assert (second.code, second.out) == (0, "1\n")
         wrong = vtrain("exec", job, "--task-name=workerpool2-0", "--", "true")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_jobs import ended, folder_of, kill_supervisor, lines, until
+from lib.local_jobs import ended, folder_of, kill_supervisor, lines
+from lib.waiting import wait_until
 
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
@@ -64,9 +65,9 @@ def test_a_supervisor_may_have_as_many_files_open_as_its_job_needs(
     created = vtrain(*create)
     assert created.returncode == 0, created.stderr
     name = created.stdout.strip()
-    until(lambda: process_backend.get(name).state == states.RUNNING)
+    wait_until(lambda: process_backend.get(name).state == states.RUNNING)
     for replica in ("workerpool0-0", *(f"workerpool1-{number}" for number in range(REPLICAS - 1))):
-        until(lambda: lines(process_backend, name, replica) != [])  # noqa: B023 - it is called at once
+        wait_until(lambda: lines(process_backend, name, replica) != [])  # noqa: B023 - it is called at once
         assert lines(process_backend, name, replica) == [str(FEW)], "a trainer has the limit of its user"
     kill_supervisor(folder_of(home, name))
     read = vtrain("logs", name, hard=FEW)

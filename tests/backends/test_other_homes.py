@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from local_jobs import (
+from lib.local_jobs import (
     ended,
     folder_of,
     info,
@@ -18,12 +18,11 @@ from local_jobs import (
     lines,
     processes_of,
     reason,
+    snippet_job,
     submit,
-    supervisor_of,
-    until,
 )
-from supervisors import START
-from test_process import snippet_job
+from lib.supervisors import START, supervisor_of
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.local import LocalBackend
@@ -33,8 +32,7 @@ from vtrain.errors import ContactLostError, HomeError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, MachineSpec
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.runtime.capacity.queue import attend, due
-from vtrain.runtime.child_jobs import is_living, request_end
+from vtrain.runtime.capacity.queue import attend, due, is_living, request_end
 from vtrain.runtime.locks import lock_holder
 from vtrain.runtime.store import Store
 
@@ -61,8 +59,8 @@ def running(process_backend: LocalBackend, home: Path, tmp_path: Path) -> Iterat
     """A job that runs until the test opens its gate, and notes each start."""
     code = TRAINER.format(journal=str(tmp_path / "journal"), gate=str(tmp_path / "gate"))
     name = submit(process_backend, snippet_job(tmp_path / "code", code))
-    until(lambda: process_backend.get(name).state == states.RUNNING)
-    until(lambda: lines(process_backend, name) == ["up"])
+    wait_until(lambda: process_backend.get(name).state == states.RUNNING)
+    wait_until(lambda: lines(process_backend, name) == ["up"])
     yield name
     (tmp_path / "gate").touch()
 
@@ -158,8 +156,8 @@ def test_a_copy_has_jobs_of_its_own_which_wait_for_none_of_the_original(
     monkeypatch.setenv("VTRAIN_MEMORY", "16g")  # room for one of them
     code = TRAINER.format(journal=str(tmp_path / "journal"), gate=str(tmp_path / "gate"))
     first, second = (submit(process_backend, large(tmp_path / "code", code)) for _ in range(2))
-    until(lambda: lines(process_backend, first) == ["up"])
-    until(lambda: process_backend.get(second).state == states.QUEUED)
+    wait_until(lambda: lines(process_backend, first) == ["up"])
+    wait_until(lambda: process_backend.get(second).state == states.QUEUED)
     copy = tmp_path / "backup"
     subprocess.run(["cp", "-a", home, copy], check=True)
     backend = opened(copy)
@@ -203,7 +201,7 @@ def test_a_home_is_the_same_by_every_path(
     (tmp_path / "link").symlink_to(home)
     kill_supervisor(folder_of(home, running))
     linked = opened(tmp_path / "link")
-    until(lambda: supervisor_of(folder_of(tmp_path / "link", linked.get(running).name)) > 0)
+    wait_until(lambda: supervisor_of(folder_of(tmp_path / "link", linked.get(running).name)) > 0)
     assert (tmp_path / "journal").read_text() == "started\n"
     (tmp_path / "gate").touch()
     assert ended(linked, running).state == states.SUCCEEDED
@@ -227,8 +225,8 @@ def test_a_job_that_runs_while_its_home_is_moved_fails_and_says_so(
     assert (job.state, info(job)["reason"]) == (states.FAILED, "HOME_MOVED")
     assert job.error is not None and str(home) in job.error.message and str(moved) in job.error.message
     assert lines(backend, running) == ["up"]
-    until(lambda: not Path(f"/proc/{shim}").exists())
-    until(lambda: processes_of(home) == {})
+    wait_until(lambda: not Path(f"/proc/{shim}").exists())
+    wait_until(lambda: processes_of(home) == {})
     assert not home.exists() or not [*home.glob("jobs/*")]
     assert (tmp_path / "journal").read_text() == "started\n"
     name = submit(backend, snippet_job(tmp_path / "own", "print('mine')\n"))
@@ -248,8 +246,8 @@ def test_a_queue_that_is_moved_ends_and_says_so(
     monkeypatch.setenv("VTRAIN_MEMORY", "16g")
     code = TRAINER.format(journal=str(tmp_path / "journal"), gate=str(tmp_path / "gate"))
     names = [submit(process_backend, large(tmp_path / "code", code)) for _ in range(4)]
-    until(lambda: lines(process_backend, names[0]) == ["up"])
-    until(lambda: supervisor_of(folder_of(home, names[1])) > 0)
+    wait_until(lambda: lines(process_backend, names[0]) == ["up"])
+    wait_until(lambda: supervisor_of(folder_of(home, names[1])) > 0)
     if not has_supervisors:
         for name in names[:2]:
             kill_supervisor(folder_of(home, name))
@@ -257,7 +255,7 @@ def test_a_queue_that_is_moved_ends_and_says_so(
     home.rename(moved)
     backend = opened(moved)
     assert {reason(ended(backend, name)) for name in names} == {"HOME_MOVED"}
-    until(lambda: processes_of(home) == {})
+    wait_until(lambda: processes_of(home) == {})
     name = submit(backend, large(tmp_path / "own", "print('mine')\n"))
     assert ended(backend, name).state == states.SUCCEEDED
 

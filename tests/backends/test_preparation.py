@@ -9,8 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
-from local_jobs import ended, folder_of, kill_supervisor, lines, submit, until
+from lib.environment_packages import direct_sdist, sdist, wheel
+from lib.local_jobs import ended, folder_of, kill_supervisor, lines, submit
+from lib.waiting import wait_until
 
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
@@ -185,7 +186,7 @@ def test_cancel_ends_the_tools(
 ) -> None:
     uv(script)
     name = submit(process_backend, requiring(tmp_path))
-    until(calls.exists)
+    wait_until(calls.exists)
     process_backend.cancel(name)
     assert ended(process_backend, name).state == states.CANCELLED
     assert programs(folder_of(home, name).path) == []
@@ -198,10 +199,10 @@ def test_a_supervisor_that_is_killed_takes_the_preparation_with_it(
     uv("[ $tries -gt 1 ] || sleep 600")
     name = submit(process_backend, requiring(tmp_path))
     folder = folder_of(home, name)
-    until(calls.exists)
+    wait_until(calls.exists)
     assert len(programs(folder.path)) == 1
     kill_supervisor(folder)
-    until(lambda: programs(folder.path) == [] and living(calls) == [])
+    wait_until(lambda: programs(folder.path) == [] and living(calls) == [])
     job = ended(process_backend, name)
     assert job.state == states.SUCCEEDED, job.error
     assert lines(process_backend, name) == ["1.0"]
@@ -212,9 +213,9 @@ def test_a_preparation_that_is_cancelled_removes_what_is_half_made(
 ) -> None:
     """The package that is being built was unpacked into the folder for temporary files."""
     scratch, begun = Path(os.environ["TMPDIR"]), tmp_path / "begun"
-    monkeypatch.setattr("environment_packages.BACKEND", SLOW_BACKEND.format(begun=str(begun)))
+    monkeypatch.setattr("lib.environment_packages.BACKEND", SLOW_BACKEND.format(begun=str(begun)))
     name = submit(process_backend, trainer(sdist(tmp_path, CODE)))
-    until(begun.exists)
+    wait_until(begun.exists)
     assert any(scratch.iterdir())
     process_backend.cancel(name)
     assert ended(process_backend, name).state == states.CANCELLED
@@ -258,18 +259,18 @@ def test_a_build_of_an_image_ends_with_its_job(
     monkeypatch: pytest.MonkeyPatch,
     ending: str,
 ) -> None:
-    monkeypatch.setattr("environment_packages.BACKEND", SLOW_IN_AN_IMAGE.format(here=str(tmp_path)))
+    monkeypatch.setattr("lib.environment_packages.BACKEND", SLOW_IN_AN_IMAGE.format(here=str(tmp_path)))
     name = submit(docker_backend, trainer(sdist(tmp_path, CODE), base_image))
     folder = folder_of(home, name)
     # From here on nothing is said: a build whose lines nobody reads would end by itself.
-    until(lambda: "Preparing metadata" in " ".join(lines(docker_backend, name, "service")[-1:]))
+    wait_until(lambda: "Preparing metadata" in " ".join(lines(docker_backend, name, "service")[-1:]))
     assert builds(home) != []
     if ending == "kill":
         kill_supervisor(folder)
-        until(lambda: programs(folder.path) == [] and builds(home) == [])
+        wait_until(lambda: programs(folder.path) == [] and builds(home) == [])
     if ending == "kill the program":
         os.kill(programs(folder.path)[0], signal.SIGKILL)
-        until(lambda: KILLED in lines(docker_backend, name, "service"))
+        wait_until(lambda: KILLED in lines(docker_backend, name, "service"))
     docker_backend.cancel(name)
     assert ended(docker_backend, name).state == states.CANCELLED
     assert builds(home) == []

@@ -7,12 +7,11 @@ import os
 import shutil
 import sys
 import threading
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
-from local_jobs import (
+from lib.local_jobs import (
     ended,
     folder_of,
     info,
@@ -20,12 +19,13 @@ from local_jobs import (
     kill_supervisor,
     lines,
     reason,
+    scripted,
+    snippet_job,
     submit,
-    supervisor_of,
-    until,
 )
+from lib.supervisors import supervisor_of
+from lib.waiting import wait_until
 
-import vtrain
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
@@ -35,10 +35,8 @@ from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
     CustomJobSpec,
-    EnvVar,
     GcsDestination,
     MachineSpec,
-    PythonPackageSpec,
     Scheduling,
     WorkerPoolSpec,
 )
@@ -49,22 +47,6 @@ from vtrain.testing.script import Script, script_job
 
 pytestmark = pytest.mark.end_to_end
 
-ROOT = str(Path(vtrain.__file__).parent.parent)
-
-
-def scripted(*scripts: Script, **spec: object) -> CustomJob:
-    job = script_job(*scripts, env=[EnvVar(name="PYTHONPATH", value=ROOT)])
-    return msgspec.structs.replace(job, job_spec=msgspec.structs.replace(job.job_spec, **spec))
-
-
-def snippet_job(folder: Path, code: str, *args: str, pools: int = 1, **spec: object) -> CustomJob:
-    folder.mkdir(exist_ok=True)
-    (folder / "snippet.py").write_text(code)
-    env = (EnvVar(name="PYTHONPATH", value=str(folder)),)
-    task = PythonPackageSpec(python_module="snippet", args=args, env=env)
-    pool_specs = tuple(WorkerPoolSpec(python_package_spec=task) for _ in range(pools))
-    return CustomJob(display_name="snippet", job_spec=CustomJobSpec(worker_pool_specs=pool_specs, **spec))
-
 
 def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
     process_backend: LocalBackend, home: Path
@@ -72,7 +54,7 @@ def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
     script = Script().write("before\n").sleep(5).write("after\n").exit(7)
     name = submit(process_backend, scripted(script))
     folder = folder_of(home, name)
-    until(lambda: lines(process_backend, name) == ["before"])
+    wait_until(lambda: lines(process_backend, name) == ["before"])
     kill_supervisor(folder)
     job = ended(process_backend, name)
     assert (job.state, info(job)["exitCode"]) == (states.FAILED, "7")
@@ -82,16 +64,16 @@ def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
 def test_an_exit_that_nobody_watched_is_found(process_backend: LocalBackend, home: Path) -> None:
     name = submit(process_backend, scripted(Script().write("x\n").sleep(5).exit(7)))
     folder = folder_of(home, name)
-    until(lambda: lines(process_backend, name) == ["x"])
+    wait_until(lambda: lines(process_backend, name) == ["x"])
     kill_supervisor(folder)
-    until(lambda: (folder.path / "replicas" / "workerpool0-0" / "exit.json").exists())
+    wait_until(lambda: (folder.path / "replicas" / "workerpool0-0" / "exit.json").exists())
     assert supervisor_of(folder) == 0
     assert info(ended(process_backend, name))["exitCode"] == "7"
 
 
 def test_cancel_reaches_a_job_whose_supervisor_died(process_backend: LocalBackend, home: Path) -> None:
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
-    until(lambda: lines(process_backend, name) == ["x"])
+    wait_until(lambda: lines(process_backend, name) == ["x"])
     kill_supervisor(folder_of(home, name))
     process_backend.cancel(name)
     assert ended(process_backend, name).state == states.CANCELLED
@@ -119,7 +101,7 @@ def test_the_folder_one_stands_in_is_not_imported_from(
 def test_a_killed_shim_takes_its_replica_along(process_backend: LocalBackend, home: Path) -> None:
     scheduling = Scheduling(disable_retries=True)
     name = submit(process_backend, scripted(Script().leave_grandchild().hang(), scheduling=scheduling))
-    until(lambda: lines(process_backend, name) != [])
+    wait_until(lambda: lines(process_backend, name) != [])
     kill_shim(folder_of(home, name))
     job = ended(process_backend, name)
     assert (job.state, reason(job)) == (states.FAILED, "SUPERVISION_LOST")
@@ -128,7 +110,7 @@ def test_a_killed_shim_takes_its_replica_along(process_backend: LocalBackend, ho
 def test_a_restarted_machine_fails_the_job(process_backend: LocalBackend, home: Path) -> None:
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
     folder = folder_of(home, name)
-    until(lambda: lines(process_backend, name) == ["x"])
+    wait_until(lambda: lines(process_backend, name) == ["x"])
     kill_supervisor(folder)
     kill_shim(folder)
     write_struct(folder.path / "spec.json", msgspec.structs.replace(folder.order(), boot_id="another"))
@@ -154,7 +136,7 @@ def test_nothing_runs_on_whose_folder_was_removed(process_backend: LocalBackend,
     """The home's fixture sees to it that no process is left."""
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
     folder = folder_of(home, name).path
-    until(lambda: lines(process_backend, name) == ["x"])
+    wait_until(lambda: lines(process_backend, name) == ["x"])
     folder.rename(home / "aside")
     shutil.rmtree(home / "aside")
     assert reason(ended(process_backend, name)) == "SUPERVISION_LOST"
@@ -163,7 +145,7 @@ def test_nothing_runs_on_whose_folder_was_removed(process_backend: LocalBackend,
 def test_a_damaged_folder_fails_the_job(process_backend: LocalBackend, home: Path) -> None:
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
     folder = folder_of(home, name)
-    until(lambda: lines(process_backend, name) == ["x"])
+    wait_until(lambda: lines(process_backend, name) == ["x"])
     kill_supervisor(folder)
     (folder.path / "spec.json").write_text('{"home": ')
     job = ended(process_backend, name)
@@ -326,8 +308,7 @@ def test_the_log_of_a_removed_folder_says_so_once(tmp_path: Path) -> None:
     settings = BackendSettings(home=tmp_path / "home", project="local", region="us-central1")
     backend = open_backend("process", settings)
     name = backend.submit(backend.plan(script_job(Script().write("x\n")))).name
-    while not states.has_ended(backend.get(name).state):
-        time.sleep(0.02)
+    ended(backend, name)
     shutil.rmtree(tmp_path / "home" / "jobs")
     page = backend.logs(LogQuery(name=name))
     assert [entry.message for entry in page.entries] == ["The log is gone: its folder was removed."]
@@ -373,5 +354,5 @@ def test_a_machine_that_takes_no_further_process_is_said_and_the_job_is_kept(
         assert "kept" in str(refused.value.hint)
         (job,) = process_backend.list(Query(project="local")).jobs
         with pytest.raises(StorageError, match="No process can be started"):
-            until(lambda: bool(process_backend.look_after(job.name)))
+            wait_until(lambda: bool(process_backend.look_after(job.name)))
     assert ended(process_backend, job.name).state == states.SUCCEEDED

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from local_jobs import (
+from lib.local_jobs import (
     PRIMARY,
     ended,
     folder_of,
@@ -22,10 +22,10 @@ from local_jobs import (
     kill_supervisor,
     lines,
     reason,
+    snippet_job,
     submit,
-    until,
 )
-from test_process import snippet_job
+from lib.waiting import wait_until
 
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.process import process_launcher
@@ -85,9 +85,9 @@ def test_a_trainer_that_removed_its_folder_and_lost_its_shim(
     name = submit(process_backend, snippet_job(tmp_path / "src", REMOVING, "replica", "-1"))
     folder = folder_of(home, name)
     lock = folder.replica(PRIMARY).lock
-    until(lambda: lock.exists() and lock.read_text() != "")
+    wait_until(lambda: lock.exists() and lock.read_text() != "")
     shim = int(lock.read_text())
-    until(lambda: lines(process_backend, name) == ["gone"])
+    wait_until(lambda: lines(process_backend, name) == ["gone"])
     kill_supervisor(folder)
     kill(shim)
     job = ended(process_backend, name)
@@ -105,14 +105,16 @@ def test_a_daemon_ends_with_its_shim(
 ) -> None:
     name = submit(process_backend, snippet_job(tmp_path / "src", DAEMON, scheduling=ONCE))
     folder = folder_of(home, name)
-    until(lambda: process_backend.get(name).state == states.RUNNING and lines(process_backend, name) != [])
+    wait_until(
+        lambda: process_backend.get(name).state == states.RUNNING and lines(process_backend, name) != []
+    )
     daemon = identify(int(lines(process_backend, name)[0]))
     if alone:
         kill_supervisor(folder)
     kill_shim(folder)
     job = ended(process_backend, name)
     assert (job.state, reason(job)) == (states.FAILED, "SUPERVISION_LOST")
-    until(lambda: not is_alive(daemon))
+    wait_until(lambda: not is_alive(daemon))
     assert find_groups(folder.replica(PRIMARY).group) == []
 
 
@@ -121,12 +123,14 @@ def test_a_daemon_ends_with_a_job_whose_folder_was_removed(
 ) -> None:
     name = submit(process_backend, snippet_job(tmp_path / "src", DAEMON))
     folder = folder_of(home, name)
-    until(lambda: process_backend.get(name).state == states.RUNNING and lines(process_backend, name) != [])
+    wait_until(
+        lambda: process_backend.get(name).state == states.RUNNING and lines(process_backend, name) != []
+    )
     daemon = identify(int(lines(process_backend, name)[0]))
     folder.path.rename(home / "aside")
     shutil.rmtree(home / "aside")
     assert reason(ended(process_backend, name)) == "SUPERVISION_LOST"
-    until(lambda: not is_alive(daemon))
+    wait_until(lambda: not is_alive(daemon))
 
 
 def test_a_program_that_has_ended_did_not_outlive_a_later_end(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
+from lib.local_jobs import PRIMARY, ended, folder_of, lines, submit
+from lib.waiting import wait_until
 
 import vtrain
 from vtrain.backends import BackendSettings
@@ -154,7 +155,7 @@ def test_what_sees_buckets_is_stopped_with_its_grandchildren(
     mounts: None, process_backend: LocalBackend, tmp_path: Path
 ) -> None:
     name = submit(process_backend, job_of(tmp_path, HANGING, "/gcs"))
-    until(lambda: lines(process_backend, name) == ["ready"])
+    wait_until(lambda: lines(process_backend, name) == ["ready"])
     process_backend.cancel(name)
     assert ended(process_backend, name).state == states.CANCELLED  # the fixture `home` looks for left-overs
 

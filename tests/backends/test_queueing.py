@@ -11,15 +11,16 @@ from pathlib import Path
 import msgspec
 import pytest
 from docker_jobs import docker_job
-from local_jobs import ended, folder_of, kill_supervisor, lines, submit, supervisor_of, until
+from lib.local_jobs import ended, folder_of, kill_supervisor, lines, submit
+from lib.supervisors import supervisor_of
+from lib.waiting import wait_until
 
 import vtrain
-from vtrain.backends import BackendSettings, Query
+from vtrain.backends import BackendSettings, Query, ReplicaOptions
 from vtrain.backends.docker.container import container_orders, with_docker_part
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.backends.replica_options import ReplicaOptions
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.errors import ConfigError, ConflictError
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
@@ -95,7 +96,7 @@ def state(backend: LocalBackend, name: str) -> str:
 
 
 def is_in(backend: LocalBackend, name: str, *wanted: str) -> None:
-    until(lambda: state(backend, name) in wanted)
+    wait_until(lambda: state(backend, name) in wanted)
 
 
 def service_lines(backend: LocalBackend, name: str) -> str:
@@ -141,7 +142,7 @@ def test_a_job_that_does_not_fit_is_queued_and_runs_later(
     assert ended(process_backend, second).state == states.SUCCEEDED
     assert ended(process_backend, first).state == states.SUCCEEDED
     assert lines(process_backend, second) == ["x"]
-    until(lambda: leases(home) == 0)
+    wait_until(lambda: leases(home) == 0)
 
 
 def test_jobs_start_in_the_order_of_their_submission(
@@ -184,10 +185,10 @@ def test_only_the_first_in_line_has_a_process(
     assert [folder.kept_environment().get("SUBMITTED_BY") for folder in folders] == [None, "b", None, "d"]
     trainers.open_gate()
     store = Store.open(home)  # nobody looks at the jobs through the backend
-    until(lambda: all(states.has_ended(store.get(name).state) for name in names))
+    wait_until(lambda: all(states.has_ended(store.get(name).state) for name in names))
     assert trainers.journal.read_text().split() == ["a", "b", "d"]
     assert not any(folder.environment.exists() for folder in folders)
-    until(lambda: leases(home) == 0)  # the last lease is given back after the job's end is stored
+    wait_until(lambda: leases(home) == 0)  # the last lease is given back after the job's end is stored
 
 
 def test_a_machine_left_alone_goes_on_when_a_holder_is_killed(
@@ -200,7 +201,7 @@ def test_a_machine_left_alone_goes_on_when_a_holder_is_killed(
     kill_supervisor(folder_of(home, holder))
     trainers.open_gate()
     store = Store.open(home)
-    until(lambda: all(store.get(name).state == states.SUCCEEDED for name in (holder, *names)))
+    wait_until(lambda: all(store.get(name).state == states.SUCCEEDED for name in (holder, *names)))
     assert trainers.journal.read_text().split() == ["second", "third", "fourth"]
 
 
@@ -259,7 +260,7 @@ def test_a_holder_without_a_supervisor_does_not_stop_the_queue(
     is_in(process_backend, waiting, "QUEUED")
     kill_supervisor(folder_of(home, holder))
     trainers.open_gate()
-    until(lambda: state(process_backend, waiting) == "SUCCEEDED")
+    wait_until(lambda: state(process_backend, waiting) == "SUCCEEDED")
     assert states.has_ended(Store.open(home).get(holder).state)
     assert ended(process_backend, holder).state == states.SUCCEEDED
 
@@ -283,12 +284,12 @@ def test_two_jobs_never_share_the_one_gpu(
     process_backend: LocalBackend, trainers: Trainers, gpus: Path
 ) -> None:
     first = submit(process_backend, trainers.telling(ONE_GPU))
-    until(lambda: lines(process_backend, first) == ["GPU-a"])
+    wait_until(lambda: lines(process_backend, first) == ["GPU-a"])
     second = submit(process_backend, trainers.telling(ONE_GPU))
     is_in(process_backend, second, "QUEUED")
     assert "it needs 1 GPU, and 0 of 1 are free" in service_lines(process_backend, second)
     process_backend.cancel(first)
-    until(lambda: lines(process_backend, second) == ["GPU-a"])
+    wait_until(lambda: lines(process_backend, second) == ["GPU-a"])
     trainers.open_gate()
     assert ended(process_backend, second).state == states.SUCCEEDED
     assert ended(process_backend, first).state == states.CANCELLED
@@ -300,8 +301,8 @@ def test_every_replica_has_gpus_of_its_own(
     gpus.write_text("GPU-a\nGPU-b\nGPU-c\nGPU-d\nGPU-e\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     name = submit(process_backend, trainers.telling(TWO_GPUS, 2))
-    until(lambda: lines(process_backend, name, "workerpool0-0") == ["GPU-a,GPU-b"])
-    until(lambda: lines(process_backend, name, "workerpool0-1") == ["GPU-c,GPU-d"])
+    wait_until(lambda: lines(process_backend, name, "workerpool0-0") == ["GPU-a,GPU-b"])
+    wait_until(lambda: lines(process_backend, name, "workerpool0-1") == ["GPU-c,GPU-d"])
     trainers.open_gate()
     assert ended(process_backend, name).state == states.SUCCEEDED
 

@@ -10,24 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 from docker_jobs import ROOT, docker_job, docker_settings
-from local_jobs import (
-    PRIMARY,
-    ended,
-    folder_of,
-    info,
-    kill,
-    kill_shim,
-    lines,
-    submit,
-    supervisor_of,
-    until,
-)
+from lib.local_jobs import PRIMARY, ended, folder_of, info, kill, kill_shim, lines, submit
+from lib.supervisors import supervisor_of
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.containers.engine import connect
-from vtrain.containers.labels import HOME_LABEL, REPLICA_LABEL
+from vtrain.containers.engine import HOME_LABEL, REPLICA_LABEL, connect
 from vtrain.errors import ConfigError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, EnvVar, Scheduling
@@ -113,9 +103,9 @@ def test_a_replica_that_was_ended_from_outside_comes_back(place: Place) -> None:
     backend = place.open()
     worker = Script().write("here\n").hang_first(1).write("again\n")
     name = submit(backend, place.job(HOLDING, worker))
-    until(running(backend, name, PRIMARY, WORKER))
+    wait_until(running(backend, name, PRIMARY, WORKER))
     place.end_replica(name, WORKER)
-    until(lambda: folder_of(place.home, name).replica(WORKER, 1).exit() is not None)
+    wait_until(lambda: folder_of(place.home, name).replica(WORKER, 1).exit() is not None)
     backend.cancel(name)
     job = ended(backend, name)
     assert lines(backend, name, WORKER) == ["here", "here", "again"]
@@ -131,7 +121,7 @@ def test_one_restart_may_begin_the_job_again(place: Place) -> None:
     backend = place.open()
     primary = Script().write("here\n").hang_first(1).write("done\n")
     name = submit(backend, place.job(primary, HOLDING, restart_job_on_worker_restart=True))
-    until(running(backend, name, PRIMARY, WORKER))
+    wait_until(running(backend, name, PRIMARY, WORKER))
     place.end_replica(name, WORKER)
     job = ended(backend, name)
     assert job.state == states.SUCCEEDED
@@ -142,7 +132,7 @@ def test_one_restart_may_begin_the_job_again(place: Place) -> None:
 def test_disabled_retries_end_the_job(place: Place) -> None:
     backend = place.open()
     name = submit(backend, place.job(HOLDING, disable_retries=True))
-    until(running(backend, name, PRIMARY))
+    wait_until(running(backend, name, PRIMARY))
     place.end_replica(name, PRIMARY)
     job = ended(backend, name)
     assert job.state == states.FAILED
@@ -179,7 +169,7 @@ def test_a_supervisor_killed_amid_restarts_loses_nothing(place: Place) -> None:
     name = submit(backend, place.job(script))
     folder = folder_of(place.home, name)
     for number in range(1, 3):
-        until(partial(_begun, backend, name, number))
+        wait_until(partial(_begun, backend, name, number))
         if supervisor := supervisor_of(folder):
             kill(supervisor)
     job = ended(backend, name)

@@ -7,7 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
+from lib.local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit
+from lib.waiting import wait_until
 
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
@@ -44,12 +45,12 @@ def late_job(folder: Path) -> CustomJob:
 def stop_shim_and_write(backend: LocalBackend, home: Path, folder: Path) -> tuple[str, int]:
     """The job's name, and its shim, which sleeps while the trainer writes."""
     name = submit(backend, late_job(folder))
-    until(lambda: backend.get(name).state == states.RUNNING and lines(backend, name) == ["ready"])
+    wait_until(lambda: backend.get(name).state == states.RUNNING and lines(backend, name) == ["ready"])
     shim = lock_holder(folder_of(home, name).replica(PRIMARY).lock)
     assert shim > 0
     os.kill(shim, signal.SIGSTOP)
     (folder / "go").touch()
-    until((folder / "written").exists)
+    wait_until((folder / "written").exists)
     return name, shim
 
 

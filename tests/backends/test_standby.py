@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from local_jobs import ended, folder_of, kill, lines, processes_of, submit, supervisor_of, until
-from test_process import scripted
+from lib.local_jobs import ended, folder_of, kill, lines, processes_of, scripted, submit
+from lib.supervisors import supervisor_of
+from lib.waiting import wait_until
 
 from vtrain.__main__ import _anticipate
+from vtrain.backends import SUPERVISE
 from vtrain.backends.local import LocalBackend
-from vtrain.backends.programs import SUPERVISE
 from vtrain.messages import states
 from vtrain.runtime import supervisor_process
 from vtrain.runtime.process.process_tree import identify, is_alive
@@ -39,7 +40,7 @@ def test_the_supervisor_that_waits_takes_the_job(process_backend: LocalBackend, 
     folder = folder_of(home, name)
     assert name.endswith(f"/{standby.folder.name}")
     assert supervisor_of(folder) == standby.process
-    until(lambda: lines(process_backend, name) == ["x"])
+    wait_until(lambda: lines(process_backend, name) == ["x"])
     process_backend.cancel(name)
     assert ended(process_backend, name).state == states.CANCELLED
     assert (folder.path / "supervisor.log").read_bytes() == b""
@@ -71,7 +72,7 @@ def test_a_job_whose_standby_was_killed_gets_another_supervisor(
 ) -> None:
     stand_by(SUPERVISE, home, "process")
     kill(waiting().process)
-    until(lambda: not is_alive(identify(waiting().process)))
+    wait_until(lambda: not is_alive(identify(waiting().process)))
     name = submit(process_backend, scripted(Script().exit(0)))
     assert ended(process_backend, name).state == states.SUCCEEDED
 
@@ -88,7 +89,7 @@ def test_a_standby_without_a_job_is_dismissed(home: Path) -> None:
 def test_a_standby_ends_with_its_command(home: Path) -> None:
     program = (
         "import os, pathlib, sys\n"
-        "from vtrain.backends.programs import SUPERVISE\n"
+        "from vtrain.backends import SUPERVISE\n"
         "from vtrain.runtime import supervisor_process as own\n"
         "own.stand_by(SUPERVISE, pathlib.Path(sys.argv[1]), 'process')\n"
         "print(own._waiting.process, flush=True)\n"
@@ -96,7 +97,7 @@ def test_a_standby_ends_with_its_command(home: Path) -> None:
     )
     told = subprocess.run([sys.executable, "-c", program, str(home)], capture_output=True, text=True)
     assert told.stdout.strip().isdigit(), told.stderr
-    until(lambda: processes_of(home) == {})
+    wait_until(lambda: processes_of(home) == {})
     assert not home.exists()
 
 

@@ -7,11 +7,13 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from docker_engines import remaining
-from places import Place, until
+from lib.docker_engines import remaining
+from lib.waiting import wait_until, wait_until_gone
+from places import Place
 
 from vtrain.atomic import UNPUBLISHED
 from vtrain.backends.docker.container import container_name
@@ -134,15 +136,14 @@ def until_writing(place: Place, job: CustomJob) -> None:
         books = read_books(place.checkpoints(job.display_name))
         return len({task for (task, _), written in books.items() if written}) == wanted
 
-    until(writing, f"{job.display_name} writes nothing")
+    wait_until(writing, f"{job.display_name} writes nothing")
 
 
 def check_nothing_left(place: Place) -> None:
     """No process, container, network or temporary folder of any job of this home is left."""
-    deadline = time.monotonic() + LEAVING_SECONDS
-    while (left := processes(place.home)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    found = [f"process {pid} {command!r}" for pid, command in left.items()]
+    with suppress(AssertionError):
+        wait_until_gone(lambda: processes(place.home), pause=0.1, patience=LEAVING_SECONDS)
+    found = [f"process {pid} {command!r}" for pid, command in processes(place.home).items()]
     found += [str(path) for path in temporary_files(place.home)]
     if place.address is not None:
         with place.engine() as engine:
@@ -208,7 +209,7 @@ def check_one_story(place: Place) -> None:
 
 def check_all(place: Place) -> None:
     """After a test: nothing is left, and all tell the same."""
-    until(lambda: all(states.has_ended(job.state) for job in place.jobs()), "some jobs do not end")
+    wait_until(lambda: all(states.has_ended(job.state) for job in place.jobs()), "some jobs do not end")
     # First: a create that is killed while it writes leaves a temporary file in the folder of no job.
     check_unborn(place)
     check_nothing_left(place)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from aftermath import processes
-from chaos_report import seed_of
-from docker_engines import remaining
+from lib.chaos_report import seed_of
+from lib.docker_engines import remaining
+from lib.second_engine import SecondEngine
 from places import Place
-from second_engine import SecondEngine
 from victims import kill
 
 from vtrain.messages import states

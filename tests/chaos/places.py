@@ -7,21 +7,21 @@ import os
 import random
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import counting_trainer
 import msgspec
-from docker_engines import connected
+from lib.docker_engines import connected
+from lib.waiting import wait_until
 from tally import Tally
 
 import vtrain
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
@@ -31,6 +31,7 @@ from vtrain.messages.custom_job import (
     CustomJobSpec,
     EnvVar,
     GcsDestination,
+    MachineSpec,
     PythonPackageSpec,
     Scheduling,
     WorkerPoolSpec,
@@ -135,7 +136,7 @@ class Place:
 
     def ended(self, name: str) -> CustomJob:
         """The job, once it has ended: whoever looks at it brings it there."""
-        until(lambda: states.has_ended(self.backend.get(name).state), f"{name} does not end")
+        wait_until(lambda: states.has_ended(self.backend.get(name).state), f"{name} does not end")
         return self.backend.get(name)
 
     def command(self, *words: str, job: Job | None = None) -> subprocess.Popen[bytes]:
@@ -165,14 +166,8 @@ class Place:
         return out.decode()
 
 
-def until(
-    reached: Callable[[], bool],
-    why: str = "this takes too long",
-    pause: float = 0.05,
-    patience: float = PATIENCE_SECONDS,
-) -> None:
-    """Wait until it is so."""
-    deadline = time.monotonic() + patience
-    while not reached():
-        assert time.monotonic() < deadline, why
-        time.sleep(pause)
+def on_machine(spec: CustomJobSpec, machine_type: str) -> CustomJobSpec:
+    """The job with pools that claim memory."""
+    machine = MachineSpec(machine_type=machine_type)
+    pools = (msgspec.structs.replace(pool, machine_spec=machine) for pool in spec.worker_pool_specs)
+    return msgspec.structs.replace(spec, worker_pool_specs=tuple(pools))

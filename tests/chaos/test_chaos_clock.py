@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from aftermath import check, check_all, until_writing
-from docker_engines import lacking
+from lib.docker_engines import lacking
 from places import Place
 from victims import kill_supervisor, until_running
 

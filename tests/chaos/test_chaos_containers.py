@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import pytest
 from aftermath import check, check_all
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 from victims import kill_supervisor, replicas, until_running
 
 from vtrain.backends.docker.container import container_order
@@ -56,7 +57,7 @@ def test_ended_by_somebody_else(docker_place: Place) -> None:
         place.backend.get(name)
         return not any(left.values())
 
-    until(enough, pause=0.1)
+    wait_until(enough, pause=0.1)
     until_running(place, names)
     place.enough(*(job.display_name for job in jobs))
     for name, state in zip(names, (states.SUCCEEDED, states.FAILED, states.SUCCEEDED), strict=True):

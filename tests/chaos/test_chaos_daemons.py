@@ -14,8 +14,9 @@ import time
 
 import pytest
 from aftermath import check_all
-from chaos_report import KILLS_VARIABLE
-from places import Place, until
+from lib.chaos_report import KILLS_VARIABLE
+from lib.waiting import wait_until
+from places import Place
 from victims import commands, kill, kill_shim, kill_supervisor, replicas
 
 from vtrain.messages import states
@@ -107,7 +108,7 @@ def test_daemons_never_outlive_their_job(process_place: Place) -> None:
             place.ended(name)
             place.tally.add("jobs")
         check_all(place)
-        until(lambda: not daemons(place), "a daemon goes on")
+        wait_until(lambda: not daemons(place), "a daemon goes on")
         assert bystander.poll() is None, "a process was killed that is not the job's"
     finally:
         bystander.kill()

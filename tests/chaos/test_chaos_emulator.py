@@ -13,7 +13,8 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 from victims import kill
 
 from vtrain.emulator.running import find_running
@@ -46,7 +47,7 @@ def test_what_was_answered_is_kept(process_place: Place) -> None:
             _kill(place)
         answered += [name for each in created for name in each.result()]
     url = _start(place)
-    until(lambda: all(states.has_ended(job["state"]) for job in _jobs(url)), "jobs do not end")
+    wait_until(lambda: all(states.has_ended(job["state"]) for job in _jobs(url)), "jobs do not end")
     found = {job["name"]: job for job in _jobs(url)}
     assert set(answered) <= set(found)
     for job in found.values():

@@ -8,8 +8,9 @@ from typing import TextIO
 
 import pytest
 from aftermath import check, check_all
-from places import Place, until
-from second_engine import SecondEngine
+from lib.second_engine import SecondEngine
+from lib.waiting import wait_until
+from places import Place
 from victims import kill_supervisor, replicas
 
 from vtrain.backends.docker.container import container_order
@@ -67,7 +68,7 @@ def end_engine(place: Place, engine: SecondEngine) -> None:
 
 def until_containers_run(place: Place, names: list[str]) -> None:
     """The engine says of each replica's present container that it runs."""
-    until(lambda: all(place.backend.get(name) and containers_run(place, name) for name in names))
+    wait_until(lambda: all(place.backend.get(name) and containers_run(place, name) for name in names))
 
 
 def containers_run(place: Place, name: str) -> bool:

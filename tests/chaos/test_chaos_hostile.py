@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hostile_trainers as hostile
 import pytest
 from aftermath import check_all
-from hostile_trainers import Trainer
+from lib import hostile_trainers as hostile
+from lib.hostile_trainers import Trainer
 from places import Place
 from victims import kill_supervisor
 

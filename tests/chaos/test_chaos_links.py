@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 
 from vtrain.messages import states
 
@@ -82,7 +83,7 @@ def test_no_link_of_a_container_leads_out_of_its_bucket(docker_place: Place, tmp
     job = place.job(code=_TRAINER.format(outside=str(outside), seconds=SECONDS, secret=SECRET))
     name = place.submit(job)
     work = place.checkpoints(job.display_name).parent / "model"
-    until((work / "kept").exists)
+    wait_until((work / "kept").exists)
     over, copies = threading.Event(), tmp_path / "copies"
 
     def copy() -> None:
@@ -93,7 +94,7 @@ def test_no_link_of_a_container_leads_out_of_its_bucket(docker_place: Place, tmp
     copier = threading.Thread(target=copy)
     copier.start()
     try:
-        until(lambda: states.has_ended(place.backend.get(name).state), patience=SECONDS + 120)
+        wait_until(lambda: states.has_ended(place.backend.get(name).state), patience=SECONDS + 120)
     finally:
         over.set()
         copier.join()

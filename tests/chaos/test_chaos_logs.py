@@ -8,7 +8,8 @@ from collections import defaultdict
 import msgspec
 import pytest
 from aftermath import check, check_all, log
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 from victims import kill_shim, kill_supervisor, replicas, until_running
 
 from vtrain.messages import states
@@ -85,7 +86,7 @@ def wave(place: Place, kills: int) -> None:
             follower.read()
         return place.tally.counts["kills"] >= enough
 
-    until(over, "the kills take too long", pause=place.chance.uniform(0.02, 0.2))
+    wait_until(over, "the kills take too long", pause=place.chance.uniform(0.02, 0.2))
     until_running(place, names)
     place.enough(*(job.display_name for job in jobs))
     for name, state in zip(names, (states.SUCCEEDED, states.FAILED, states.FAILED), strict=True):

@@ -7,11 +7,12 @@ import time
 import msgspec
 import pytest
 from aftermath import check, check_all, check_nothing_left
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place, on_machine
 from victims import kill, supervisors
 
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob, CustomJobSpec, MachineSpec
+from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.names import TRAINING_PIPELINES
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import BACKING_JOB, with_task
@@ -20,13 +21,6 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 JOBS = 8
 KILLS = 30
-
-
-def on_machine(spec: CustomJobSpec, machine_type: str) -> CustomJobSpec:
-    """The job with pools that claim memory."""
-    machine = MachineSpec(machine_type=machine_type)
-    pools = (msgspec.structs.replace(pool, machine_spec=machine) for pool in spec.worker_pool_specs)
-    return msgspec.structs.replace(spec, worker_pool_specs=tuple(pools))
 
 
 def on_a_small_machine(job: CustomJob) -> CustomJob:
@@ -95,7 +89,7 @@ def kill_any(place: Place, names: list[str]) -> None:
         living = [name for name in names if not states.has_ended(place.backend.get(name).state)]
         return not living
 
-    until(over, pause=place.chance.uniform(0.02, 0.2))
+    wait_until(over, pause=place.chance.uniform(0.02, 0.2))
 
 
 def check_room(jobs: list[CustomJob], most: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 from aftermath import check, check_all, processes
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 from victims import kill, phase, replicas, supervisors, until_running
 
 from vtrain.messages import states
@@ -37,9 +38,9 @@ def test_a_verdict_that_was_reached_before_counts(place: Place) -> None:
         kill(pid)
     place.enough(job.display_name)
     if place.kind == "process":
-        until(lambda: all(replica.exit() is not None for replica in replicas(place.folder(name))))
+        wait_until(lambda: all(replica.exit() is not None for replica in replicas(place.folder(name))))
     else:
-        until(lambda: not running_containers(place))
+        wait_until(lambda: not running_containers(place))
     boot_anew(place.folder(name))
     ended = check(place, name, states.FAILED)
     assert ended.error is not None and ended.error.details[0]["reason"] == "REPLICA_FAILED", ended.error
@@ -62,7 +63,7 @@ def running_containers(place: Place) -> list[str]:
     """The ids of this home's containers that run."""
     if place.address is None:
         return []
-    from vtrain.containers.labels import HOME_LABEL
+    from vtrain.containers.engine import HOME_LABEL
     from vtrain.privacy import home_label
 
     filters = {"label": f"{HOME_LABEL}={home_label(place.home)}"}

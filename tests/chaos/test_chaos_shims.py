@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aftermath import check, check_all
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 from victims import kill_shim, kill_supervisor, replicas, until_running
 
 from vtrain.messages import states
@@ -32,7 +33,7 @@ def test_killed_at_random(process_place: Place) -> None:
         place.backend.get(name)
         return sum(left.values()) <= len(left)  # some restarts stay unused: no job may run out of them
 
-    until(enough, pause=0.1)
+    wait_until(enough, pause=0.1)
     until_running(place, names)
     place.enough(*(job.display_name for job in jobs))
     for name, state in zip(names, (states.SUCCEEDED, states.SUCCEEDED, states.FAILED), strict=True):
@@ -50,7 +51,7 @@ def test_killed_until_the_rules_give_up(process_place: Place) -> None:
         kills += sum(kill_shim(place, replica) for replica in replicas(place.folder(name)))
         return states.has_ended(place.backend.get(name).state)
 
-    until(over)
+    wait_until(over)
     job = check(place, name, states.FAILED)
     assert kills == (RESTARTS_PER_REPLICA + 1) * (RESTARTS_PER_JOB + 1)
     assert job.error is not None and job.error.details[0]["reason"] == "SUPERVISION_LOST"

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from aftermath import processes
-from docker_engines import remaining
-from environment_packages import wheel
-from places import Place, until
+from lib.docker_engines import remaining
+from lib.environment_packages import wheel
+from lib.waiting import wait_until
+from places import Place
 from victims import kill, kill_supervisor
 
 from vtrain.messages import states
@@ -52,7 +53,7 @@ def test_jobs_notice_nothing_of_it(place: Place, tmp_path: Path, monkeypatch: py
             _kill_preloader(place)
         return not living
 
-    until(over, pause=0.1)
+    wait_until(over, pause=0.1)
     warm = 0
     for job in place.jobs():
         assert job.state == states.SUCCEEDED, job.error
@@ -89,7 +90,7 @@ def _kill_preloader(place: Place) -> None:
 
 
 def _check_nothing_left(place: Place) -> None:
-    until(lambda: not processes(place.home), "processes are left")
+    wait_until(lambda: not processes(place.home), "processes are left")
     assert [*place.home.glob("slots/*")] == []
     if place.address is not None:
         place.run("gc", "--kind=container", "-q")

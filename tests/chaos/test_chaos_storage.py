@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from aftermath import LINE, check, check_all, log, read_books, until_writing
-from places import PATIENCE_SECONDS, Place, until
+from lib.waiting import wait_until
+from places import PATIENCE_SECONDS, Place
 from victims import kill_supervisor, until_running
 
 from vtrain.errors import StorageError
@@ -109,7 +110,7 @@ def test_a_home_that_cannot_be_written(place: Place) -> None:
         names = [place.submit(place.job({"lines": 5})) for _ in range(2)]
         for name in names:
             check(place, name, states.SUCCEEDED)
-        until(lambda: remounted(place.home, "ro"), "something still writes to the home")
+        wait_until(lambda: remounted(place.home, "ro"), "something still writes to the home")
         place.tally.event("homes read-only")
         for words in (("list",), ("describe", names[0]), ("stream-logs", names[0]), ("cancel", names[0])):
             spoken(place, *words)

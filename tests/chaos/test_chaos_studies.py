@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from aftermath import check_nothing_left, check_unborn
-from chaos_report import KILLS_VARIABLE
-from places import Place, until
-from test_chaos_queue import on_machine
+from lib.chaos_report import KILLS_VARIABLE
+from lib.waiting import wait_until
+from places import Place, on_machine
 from victims import kill, supervisors
 
 from vtrain.messages import states
@@ -102,7 +102,7 @@ def test_each_trial_is_suggested_and_run_once(place: Place) -> None:
             killed += kill_supervisor_of(place, folder)
         return states.has_ended(job.state)
 
-    until(over, "the study does not end", pause=0.05)
+    wait_until(over, "the study does not end", pause=0.05)
     assert killed == KILLS, "the study was too quick"
     jobs = check_trials(place, name, TRIALS)
     assert {path.name for path in (place.home / "jobs").iterdir()} == {folder.path.name, *jobs}

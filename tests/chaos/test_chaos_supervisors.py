@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aftermath import check, check_all
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 from victims import kill_supervisor, until_running
 
 from vtrain.messages import states
@@ -22,7 +23,7 @@ def kill_often(place: Place, names: list[str], kills: int) -> None:
         place.backend.get(name)
         return place.tally.counts["kills"] >= until_then
 
-    until(enough, "the kills take too long", pause=place.chance.uniform(0.02, 0.1))
+    wait_until(enough, "the kills take too long", pause=place.chance.uniform(0.02, 0.1))
 
 
 def kill_until_ended(place: Place, names: list[str], *, each: int, chance: float) -> None:
@@ -36,7 +37,7 @@ def kill_until_ended(place: Place, names: list[str], *, each: int, chance: float
                 left[name] -= kill_supervisor(place, name)
         return not living
 
-    until(over, pause=0.1)
+    wait_until(over, pause=0.1)
 
 
 def test_while_trainers_run(place: Place) -> None:

@@ -7,7 +7,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from places import Place, until
+from lib.waiting import wait_until
+from places import Place
 
 from vtrain.errors import StorageError
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
@@ -82,7 +83,7 @@ def kill_shim(place: Place, replica: ReplicaFolder) -> bool:
     """SIGKILL to the process that keeps a replica's lines, and its end; whether one lived."""
     pid = lock_holder(replica.lock)
     if pid > 0 and replica.started() and replica.exit() is None and kill(pid):
-        until(lambda: lock_holder(replica.lock) != pid, "a killed process keeps its lock")
+        wait_until(lambda: lock_holder(replica.lock) != pid, "a killed process keeps its lock")
         place.tally.kill("shim", "restart" if replica.attempt else "run")
         return True
     return False
@@ -103,4 +104,4 @@ def until_running(place: Place, names: list[str]) -> None:
     def running() -> bool:
         return all(place.backend.get(name) and phase(place, name) == "run" for name in names)
 
-    until(running, "the jobs do not run")
+    wait_until(running, "the jobs do not run")

@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from vertex_service import VertexService, serve_vertex
 
 from vtrain.testing.memory import MemoryBackend
 
@@ -92,18 +91,6 @@ def memory(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
     backend: MemoryBackend = plugin.BACKEND
     return backend
-
-
-@pytest.fixture
-def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    """The emulator behind a wire, where command lines go as gcloud's do: without `--backend`."""
-    pytest.importorskip("google.cloud.aiplatform_v1.gapic_version", reason="needs the extra vertex")
-    with serve_vertex() as service:
-        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)
-        monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
-        monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
-        monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
-        yield service
 
 
 @pytest.fixture

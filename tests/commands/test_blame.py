@@ -161,14 +161,6 @@ TYPE, COUNT = f"{SECOND}.machineSpec.acceleratorType", f"{SECOND}.machineSpec.ac
 NO_L4 = "machineSpec.acceleratorType: n1-standard-4 does not take NVIDIA_L4."
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with a script."""
-    (tmp_path / "t.py").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("flags", "place", "words"),
     [
@@ -203,8 +195,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
-def test_flags_over_a_file(blames: Blames, folder: Path, flags: list[str], place: str, words: str) -> None:
-    (folder / "job.yaml").write_text(JOB)
+def test_flags_over_a_file(blames: Blames, cwd: Path, flags: list[str], place: str, words: str) -> None:
+    (cwd / "job.yaml").write_text(JOB)
     told = blames(*CREATE, "--config=job.yaml", *flags, place=place, words=words)
     assert ("job.yaml" in told) == place.startswith("job.yaml")
 
@@ -243,22 +235,22 @@ def test_flags_over_a_file(blames: Blames, folder: Path, flags: list[str], place
     ],
 )
 def test_flags_over_the_table(
-    blames: Blames, folder: Path, flags: list[str], place: str, words: str, code: int
+    blames: Blames, cwd: Path, flags: list[str], place: str, words: str, code: int
 ) -> None:
-    (folder / "pyproject.toml").write_text(f'{TABLE}labels = {{ team = "red" }}\nservice-account = "1"\n')
+    (cwd / "pyproject.toml").write_text(f'{TABLE}labels = {{ team = "red" }}\nservice-account = "1"\n')
     told = blames(*CREATE, *flags, place=place, words=words, code=code)
     assert "pyproject.toml:" not in told
 
 
-def test_a_key_that_does_not_fit_another_layer(blames: Blames, folder: Path) -> None:
+def test_a_key_that_does_not_fit_another_layer(blames: Blames, cwd: Path) -> None:
     wrong = ("pyproject.toml", f"{TABLE}LINE\n", "LINE", 'accelerator-type = "NVIDIA_L4"')
     words = f"accelerator-type of [tool.vtrain.job]: workerPoolSpecs[0].{NO_L4}"
     blames(*CREATE, wrong=wrong, words=words)
     blames(*CREATE, "--machine-type=n1-standard-4", wrong=wrong, words=words)
 
 
-def test_a_file_that_the_table_names(blames: Blames, folder: Path) -> None:
-    (folder / "pyproject.toml").write_text('[tool.vtrain.job]\nconfig = "job.yaml"\n')
+def test_a_file_that_the_table_names(blames: Blames, cwd: Path) -> None:
+    (cwd / "pyproject.toml").write_text('[tool.vtrain.job]\nconfig = "job.yaml"\n')
     wrong = ("job.yaml", JOB, "acceleratorCount: 1", "acceleratorCount: 3")
     blames(*CREATE, wrong=wrong, words=f"{COUNT}: n1-standard-4 does not take 3 NVIDIA_TESLA_T4.")
 
@@ -273,17 +265,17 @@ def test_a_file_that_the_table_names(blames: Blames, folder: Path) -> None:
     ],
 )
 def test_a_value_that_does_not_count_is_not_blamed(
-    vtrain: Any, folder: Path, old: str, new: str, flag: str
+    vtrain: Any, cwd: Path, old: str, new: str, flag: str
 ) -> None:
     assert old in JOB
-    (folder / "job.yaml").write_text(JOB.replace(old, new))
+    (cwd / "job.yaml").write_text(JOB.replace(old, new))
     assert vtrain(*CREATE, "--dry-run", "--config=job.yaml", flag).code == 0
-    (folder / "job.yaml").unlink()
-    (folder / "pyproject.toml").write_text(f'{TABLE}accelerator-type = "NVIDIA_L4"\n')
+    (cwd / "job.yaml").unlink()
+    (cwd / "pyproject.toml").write_text(f'{TABLE}accelerator-type = "NVIDIA_L4"\n')
     assert vtrain(*CREATE, "--dry-run", f"{POOL}accelerator-type=NVIDIA_TESLA_T4").code == 0
 
 
-def test_each_layer_is_read_by_itself(blames: Blames, folder: Path) -> None:
+def test_each_layer_is_read_by_itself(blames: Blames, cwd: Path) -> None:
     wrong = ("job.yaml", JOB, "acceleratorCount: 1", "acceleratorCount: one")
     words = f"{COUNT}: expected a whole number, found 'one'."
     blames(*CREATE, "--config=job.yaml", f"--set={COUNT}=2", wrong=wrong, words=words)
@@ -301,7 +293,7 @@ def test_each_layer_is_read_by_itself(blames: Blames, folder: Path) -> None:
     "command",
     ["custom-jobs create", "custom-jobs local-run", "custom-jobs environment", "submit", "run", "debug"],
 )
-def test_every_command_blames_the_same(blames: Blames, folder: Path, command: str) -> None:
+def test_every_command_blames_the_same(blames: Blames, cwd: Path, command: str) -> None:
     argv = (*command.split(), BACKEND)
     wrong = ("job.yaml", JOB, "acceleratorCount: 1", "acceleratorCout: 1")
     words = f"{SECOND}.machineSpec.acceleratorCout: MachineSpec has no field 'acceleratorCout'."
@@ -310,7 +302,7 @@ def test_every_command_blames_the_same(blames: Blames, folder: Path, command: st
         "--set workerPoolSpecs[0].replicaCount",
         "replicaCount: expected a whole number, found 'two'.",
     )
-    (folder / "pyproject.toml").write_text(TABLE)
+    (cwd / "pyproject.toml").write_text(TABLE)
     blames(*argv, "--set=workerPoolSpecs[0].replicaCount=two", place=place, words=words)
     words = "replica-count: expected a whole number, found 'two'."
     blames(*argv, f"{POOL}replica-count=two", place="--worker-pool-spec", words=words, code=2)
@@ -373,7 +365,7 @@ ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("given", "words", "hint"), ARGUMENTS, ids=[str(row[0]) for row in ARGUMENTS])
-def test_an_argument(folder: Path, vtrain_home: Path, given: dict[str, Any], words: str, hint: str) -> None:
+def test_an_argument(cwd: Path, vtrain_home: Path, given: dict[str, Any], words: str, hint: str) -> None:
     given = {"trainer": "t.py", "backend": "process"} | given
     with pytest.raises(VtrainError) as refused:
         library.submit(**given)
@@ -407,12 +399,12 @@ def test_an_argument(folder: Path, vtrain_home: Path, given: dict[str, Any], wor
     ],
 )
 def test_an_argument_over_a_file(
-    folder: Path, vtrain_home: Path, file: str, text: str, given: dict[str, Any], words: str
+    cwd: Path, vtrain_home: Path, file: str, text: str, given: dict[str, Any], words: str
 ) -> None:
-    (folder / file).write_text(text)
+    (cwd / file).write_text(text)
     with pytest.raises(VtrainError) as refused:
         library.submit(**given, backend="process")
-    assert refused.value.message.removeprefix(f"{folder}/").startswith(words)
+    assert refused.value.message.removeprefix(f"{cwd}/").startswith(words)
     assert not vtrain_home.exists()
 
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from terminal.pseudo_terminal import PseudoTerminal
-from vertex_service import VertexService
+from lib.pseudo_terminal import PseudoTerminal
+from lib.vertex_service import VertexService
+from lib.waiting import wait_until
 
 from vtrain import cli
 from vtrain.flags.options import REGION_HELP
@@ -72,10 +73,7 @@ def offered(home: Path, *words: str) -> list[str]:
 
 def offered_at_last(home: Path, *words: str) -> list[str]:
     """TAB again and again while nothing is offered: on a busy machine an answer may come too late."""
-    deadline = time.monotonic() + 120
-    while not (found := offered(home, *words)):
-        assert time.monotonic() < deadline, "nothing was offered"
-    return found
+    return wait_until(lambda: offered(home, *words), "nothing was offered")
 
 
 @pytest.mark.parametrize(

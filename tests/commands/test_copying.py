@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends.local_jobs import ended, submit
-from link_swapper import swapped_with_link
-from vertex_service import VertexService
+from lib.link_swapper import swapped_with_link
+from lib.local_jobs import ended, submit
+from lib.vertex_service import VertexService
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.testing.script import Script, script_job
 
@@ -259,7 +259,7 @@ def test_an_interrupted_copy_leaves_the_target_as_it_was(vtrain_home: Path, job:
     target.write_text("good")
     line = [sys.executable, "-m", "vtrain", "cp", f"{job}:big", str(target)]
     copying = subprocess.Popen(line, stderr=subprocess.DEVNULL)
-    assert wait_until(lambda: len(list(tmp_path.iterdir())) == 2, 60, 0.001)
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 2, pause=0.001)
     copying.send_signal(signal.SIGINT)
     assert copying.wait(60) == 130
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("big", "good")]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in_engine import StandInEngine, stand_in_engine
-from vertex_service import VertexService, serve_vertex
+from lib.stand_in_engine import StandInEngine
+from lib.vertex_service import VertexService, serve_vertex
 
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine
@@ -31,13 +31,6 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
         monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
         monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
         yield service
-
-
-@pytest.fixture
-def engine(_docker_environment: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInEngine]:
-    with stand_in_engine() as engine:
-        monkeypatch.setenv("DOCKER_HOST", engine.host)
-        yield engine
 
 
 @pytest.fixture
@@ -67,14 +60,14 @@ def images(job: Any) -> list[str]:
 
 
 def test_every_pool_runs_the_image_that_was_pushed(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     second = "--worker-pool-spec=machine-type=n1-highmem-2,replica-count=3,accelerator-type=NVIDIA_L4"
     ended = vtrain(*create(trainer, "--worker-pool-spec=", second, "--args=--epochs,3"))
     assert ended.code == 0, ended.err
     (job,) = created(service)
     first, empty, last = job["jobSpec"]["workerPoolSpecs"]
-    (image,) = engine.pushed
+    (image,) = stand_in.pushed
     assert image.startswith(f"{REPOSITORY}:")
     assert images(job) == [image, image]
     assert empty == {}
@@ -85,68 +78,68 @@ def test_every_pool_runs_the_image_that_was_pushed(
         "acceleratorCount": 1,
     }
     assert int(last["replicaCount"]) == 3
-    (build,) = engine.builds
+    (build,) = stand_in.builds
     assert (build.base, build.platform) == (BASE, "linux/amd64")
 
 
 def test_an_unchanged_trainer_is_neither_built_nor_pushed_again(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     assert vtrain(*create(trainer)).code == 0
     ended = vtrain(*create(trainer))
     assert ended.code == 0, ended.err
     assert ": cached.\n" in ended.err
     assert "the registry has it." in ended.err
-    assert (len(engine.builds), len(engine.pushed)) == (1, 1)
+    assert (len(stand_in.builds), len(stand_in.pushed)) == (1, 1)
     assert images(created(service)[0]) == images(created(service)[1])
 
 
 def test_a_changed_trainer_has_another_name(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     vtrain(*create(trainer))
     (trainer / "trainer" / "task.py").write_text("print('changed')\n")
     vtrain(*create(trainer))
-    assert len(set(engine.pushed)) == 2
+    assert len(set(stand_in.pushed)) == 2
 
 
 def test_an_image_that_the_registry_lost_is_pushed_again(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     vtrain(*create(trainer))
-    engine.registry.clear()
+    stand_in.registry.clear()
     vtrain(*create(trainer))
-    assert (len(engine.builds), len(engine.pushed)) == (1, 2)
+    assert (len(stand_in.builds), len(stand_in.pushed)) == (1, 2)
 
 
 def test_what_is_printed_is_the_job_alone(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     ended = vtrain(*create(trainer, "--format=json"))
-    assert images(json.loads(ended.out)) == engine.pushed
+    assert images(json.loads(ended.out)) == stand_in.pushed
 
 
 def test_single_flags_do_the_same(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     ended = vtrain(
         *("custom-jobs", "create", "--region=us-central1", "--display-name=a", "--script=trainer/task.py"),
         *(f"--local-package-path={trainer}", f"--executor-image-uri={BASE}", "--package-format=image"),
     )
     assert ended.code == 0, ended.err
-    assert images(created(service)[0]) == engine.pushed
+    assert images(created(service)[0]) == stand_in.pushed
 
 
 def test_a_dry_run_shows_the_name_and_builds_nothing(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     planned = vtrain(*create(trainer, "--dry-run", "--format=json"))
     assert planned.code == 0, planned.err
     (image,) = images(json.loads(planned.out))
     assert f"Would push {image}.\n" in planned.err
-    assert (engine.builds, engine.pulled, service.requests) == ([], [], [])
+    assert (stand_in.builds, stand_in.pulled, service.requests) == ([], [], [])
     vtrain(*create(trainer))
-    assert engine.pushed == [image]
+    assert stand_in.pushed == [image]
 
 
 def test_a_dry_run_needs_no_engine(vtrain: Any, service: VertexService, trainer: Path) -> None:
@@ -167,7 +160,7 @@ def test_a_dry_run_needs_no_engine(vtrain: Any, service: VertexService, trainer:
 def test_what_is_wrong_is_said_before_anything_is_built(
     vtrain: Any,
     service: VertexService,
-    engine: StandInEngine,
+    stand_in: StandInEngine,
     trainer: Path,
     flags: tuple[str, ...],
     keys: str,
@@ -176,7 +169,7 @@ def test_what_is_wrong_is_said_before_anything_is_built(
     ended = vtrain(*create(trainer, *flags, keys=keys))
     assert ended.code == 1
     assert words in ended.err
-    assert (engine.builds, engine.pulled, service.requests) == ([], [], [])
+    assert (stand_in.builds, stand_in.pulled, service.requests) == ([], [], [])
 
 
 @pytest.mark.parametrize(
@@ -190,7 +183,7 @@ def test_what_is_wrong_is_said_before_anything_is_built(
 def test_what_is_missing_is_said_before_anything_is_built(
     vtrain: Any,
     service: VertexService,
-    engine: StandInEngine,
+    stand_in: StandInEngine,
     trainer: Path,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
@@ -203,24 +196,24 @@ def test_what_is_missing_is_said_before_anything_is_built(
     ended = vtrain(*flags)
     assert ended.code == 1
     assert words in ended.err
-    assert (engine.builds, engine.pulled, service.requests) == ([], [], [])
+    assert (stand_in.builds, stand_in.pulled, service.requests) == ([], [], [])
 
 
 def test_an_image_for_other_machines_is_not_pushed(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
-    engine.built_for = "arm64"
+    stand_in.built_for = "arm64"
     ended = vtrain(*create(trainer))
     assert ended.code == 1
     assert "is for linux/arm64, and not for linux/amd64: it is not pushed.\n" in ended.err
     assert "--platform=linux/amd64" in ended.err
-    assert (engine.pushed, service.requests) == ([], [])
+    assert (stand_in.pushed, service.requests) == ([], [])
 
 
 def test_a_registry_that_refuses_ends_the_command_with_the_way_to_log_in(
-    vtrain: Any, service: VertexService, engine: StandInEngine, trainer: Path
+    vtrain: Any, service: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
-    engine.codes["push"] = 1
+    stand_in.codes["push"] = 1
     ended = vtrain(*create(trainer))
     assert ended.code == 1
     assert "gcloud auth configure-docker gcr.io" in ended.err
@@ -239,9 +232,14 @@ def test_the_engine_is_looked_for_before_the_image_is_built(
 @pytest.mark.docker
 @pytest.mark.pages
 def test_a_real_registry_has_the_image_once(
-    vtrain: Any, service: VertexService, trainer: Path, registry: str, base_image: str, docker_engine: Engine
+    vtrain: Any,
+    service: VertexService,
+    trainer: Path,
+    loopback_registry: str,
+    base_image: str,
+    docker_engine: Engine,
 ) -> None:
-    name = f"{registry}/demo/{uuid.uuid4().hex}:1"
+    name = f"{loopback_registry}/demo/{uuid.uuid4().hex}:1"
     first, second = (
         vtrain(*create(trainer, keys=f",output-image-uri={name}", base=base_image)) for _ in range(2)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stored_jobs import add_job
+from lib.stored_jobs import add_job
 
 JOB = "1234567890123456789"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from logging_service import LoggingService, serve_logs
-from vertex_service import VertexService
+from lib.logging_service import LoggingService, serve_logs
+from lib.vertex_service import VertexService
 
 from vtrain.commands import doctor
 

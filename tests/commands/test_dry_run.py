@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
-from job_strategies import valid_jobs
+from lib.job_strategies import valid_jobs
 
 from vtrain.messages.codec import read_message, to_document
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, PythonPackageSpec

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_service import Http
+from lib.storage_service import Http
 
 from vtrain.extras import command_in_a_clone, install_command
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docker_engines import BASE_IMAGE
-from vertex_service import VertexService
+from lib.docker_engines import BASE_IMAGE
+from lib.vertex_service import VertexService
 
 from vtrain.messages.yaml_reader import load_yaml
 

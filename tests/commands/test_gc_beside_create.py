@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lib.waiting import wait_until
 
 from vtrain.backends.docker import garbage
 from vtrain.backends.local import LocalBackend
-from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
+from vtrain.containers.engine import HOME_LABEL, JOB_LABEL
 from vtrain.core import submission
 from vtrain.privacy import home_label
 from vtrain.runtime import enrolment
@@ -111,13 +112,12 @@ def test_a_create_loses_nothing(
     ended = create()
     assert ended.code == 0, ended.err
     name = ended.out.strip()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    state = ""
-    while state != "RUNNING":
-        assert time.monotonic() < deadline, state
+
+    def is_running() -> bool:
         collector.collect()
-        described = vtrain("custom-jobs", "describe", name, "--format=value(state)")
-        state = described.out.strip().removeprefix("JOB_STATE_")
+        return vtrain("custom-jobs", "describe", name, "--format=value(state)").out == "JOB_STATE_RUNNING\n"
+
+    wait_until(is_running)
     collector.collect()
     go.touch()
     assert vtrain("custom-jobs", "wait", name).code == 0

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from privileges import run_bound
-from supervisors import supervisor_of
+from lib.privileges import run_bound
+from lib.supervisors import living_supervisor
+from lib.waiting import wait_until
 
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.locks import lock_holder
@@ -111,10 +112,7 @@ def waiting(vtrain, trainer: Path, tmp_path: Path) -> Iterator[str]:
     """A job that runs until the test is over."""
     (trainer / "trainer" / "task.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
     name = create(vtrain, trainer, "--staging-bucket=gs://staging")
-    deadline = time.monotonic() + 60
-    while documents(vtrain, "custom-jobs", "describe", name)["state"] != "JOB_STATE_RUNNING":
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: documents(vtrain, "custom-jobs", "describe", name)["state"] == "JOB_STATE_RUNNING")
     yield name
     vtrain("custom-jobs", "cancel", name)
     vtrain("custom-jobs", "wait", name)
@@ -155,7 +153,7 @@ def test_a_job_of_a_store_that_was_moved_away_goes_on(
     folder = JobFolder(moved_store / "jobs" / waiting.rpartition("/")[2])
     shim = lock_holder(folder.replica("workerpool0-0").lock)
     if killed == "supervisor":
-        os.kill(supervisor_of(folder), signal.SIGKILL)
+        os.kill(living_supervisor(folder), signal.SIGKILL)
     age(moved_store, 40)
     found = documents(vtrain, "gc", "--older-than=0s")
     stays = "kept: it has a process" if killed == "supervisor" else "kept: a supervisor has it"

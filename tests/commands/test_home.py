@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from privileges import run_bound
+from lib.privileges import run_bound
 
 COMMANDS = (
     ("custom-jobs", "list"),

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from privileges import mounted_tmpfs, run_bound, vtrain_as_nobody
-from supervisors import supervisor_of
+from lib.privileges import mounted_tmpfs, run_bound, vtrain_as_nobody
+from lib.supervisors import living_supervisor
+from lib.waiting import wait_until
 
-from vtrain.retry import wait_until
 from vtrain.runtime import database
 from vtrain.runtime.adoption import RESPAWN_SECONDS
 from vtrain.runtime.folder import JobFolder
@@ -123,13 +123,14 @@ def test_a_file_system_that_cannot_be_written(tmp_path: Path, vtrain, config: st
 
 def remount_read_only(folder: Path) -> None:
     """Done once nobody has a file open for writing any more."""
-    deadline = time.monotonic() + 60
-    while subprocess.run(["mount", "-o", "remount,ro", folder], capture_output=True).returncode:
-        assert time.monotonic() < deadline
+
+    def is_remounted() -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)  # Python 3.13 tells of those of earlier tests
             gc.collect()  # connections of commands that ran in this process
-        time.sleep(0.1)
+        return subprocess.run(["mount", "-o", "remount,ro", folder], capture_output=True).returncode == 0
+
+    wait_until(is_remounted, pause=0.1)
 
 
 @pytest.mark.parametrize("words", [("exec", "--", "true"), ("start", "--port=0"), ("start", "--detach")])
@@ -182,8 +183,8 @@ def test_a_log_is_read_on_a_full_disk_where_no_supervisor_can_live(
         words = ("submit", str(tmp_path / "t.py"), "--backend=process", "--format=value(name)")
         name = vtrain(*words).out.strip()
         folder = JobFolder(home / "jobs" / name.rpartition("/")[2])
-        assert wait_until(lambda: "up\n" in vtrain("logs", name).out, 60)
-        os.kill(supervisor_of(folder), signal.SIGKILL)
+        wait_until(lambda: "up\n" in vtrain("logs", name).out)
+        os.kill(living_supervisor(folder), signal.SIGKILL)
         with pytest.raises(OSError, match="No space"), (home / "filler").open("wb", buffering=0) as filler:
             while filler.write(b"x" * 4096):
                 pass

@@ -23,13 +23,6 @@ HERE = ("--script=t.py", "--local-package-path=.")
 PLAN = ("custom-jobs", "create", "--display-name=x", "--dry-run", *HERE)
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "t.py").touch()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("bound", "said"),
     [
@@ -40,8 +33,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (f'!!int "0x{"f" * 4500}"', "job.yaml:7: not a YAML document: an integer has more than 1000 digits."),
     ],
 )
-def test_a_bound_of_a_study(vtrain: Any, folder: Path, bound: str, said: str) -> None:
-    (folder / "job.yaml").write_text(STUDY % bound)
+def test_a_bound_of_a_study(vtrain: Any, cwd: Path, bound: str, said: str) -> None:
+    (cwd / "job.yaml").write_text(STUDY % bound)
     ended = vtrain(*TUNE)
     assert (ended.code, ended.out) == (1, "")
     assert said in ended.err

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vertex_service import VertexService
+from lib.vertex_service import VertexService
 
 import vtrain as package
 from vtrain.backends import Query

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_jobs import add_job, local_name
-from vertex_service import VertexService
+from lib.stored_jobs import add_job, local_name
+from lib.vertex_service import VertexService
 
 from vtrain.core.references import short_ids
 from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from privileges import run_bound
+from lib.privileges import run_bound
 
 pytestmark = pytest.mark.end_to_end
 

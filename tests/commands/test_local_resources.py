@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docker_engines import remaining
+from lib.docker_engines import remaining
+from lib.waiting import wait_until
 
 from vtrain.containers.engine import Engine
-from vtrain.retry import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -102,7 +102,7 @@ def test_five_jobs_of_two_shells_take_two_slots_in_order(
         assert created.returncode == 0, created.stderr
     for number in range(1, 6):
         begun = [f"+job-{each}" for each in range(1, min(number + 1, 5) + 1)]
-        assert wait_until(lambda: sorted(starts(log)) == begun, 60), (begun, log.read_text())  # noqa: B023
+        wait_until(lambda: sorted(starts(log)) == begun, lambda: (begun, log.read_text()))  # noqa: B023
         assert used(vtrain) <= 2
         Path(f"{log}.job-{number}").touch()
         assert vtrain("custom-jobs", "wait", f"job-{number}").code == 0
@@ -168,7 +168,7 @@ def test_delete_refuses_or_cancels_what_runs(vtrain: Any, team: str, words: Any,
     (tmp_path / "log").touch()
     for name in ("one", "two", "three"):
         assert vtrain(*words(name)).code == 0
-    assert wait_until(lambda: len(starts(tmp_path / "log")) == 2, 60)
+    wait_until(lambda: len(starts(tmp_path / "log")) == 2)
     refused = vtrain("persistent-resources", "delete", "team")
     assert (refused.code, "--force" in refused.err) == (1, True)
     refused = vtrain("persistent-resources", "reboot", "team")
@@ -182,10 +182,10 @@ def test_other_jobs_do_not_wait_for_a_resource(vtrain: Any, team: str, words: An
     (tmp_path / "log").touch()
     for name in ("one", "two", "three"):
         assert vtrain(*words(name)).code == 0
-    assert wait_until(lambda: len(starts(tmp_path / "log")) == 2, 60)
+    wait_until(lambda: len(starts(tmp_path / "log")) == 2)
     line = [word for word in words("other") if not word.startswith("--persistent")]
     assert vtrain(*line).code == 0
-    assert wait_until(lambda: "+other" in starts(tmp_path / "log"), 60)
+    wait_until(lambda: "+other" in starts(tmp_path / "log"))
     assert states(vtrain)["three"] == "QUEUED"
     for name in ("one", "two", "three", "other"):
         Path(f"{tmp_path / 'log'}.{name}").touch()

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_packages import wheel
+from lib.environment_packages import wheel
+from lib.waiting import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -72,13 +72,12 @@ def start(command: list[str], word: str, started: list[subprocess.Popen[bytes]])
 def wait_until_ended(command: list[str]) -> str:
     """The state of the newest job once it has ended."""
     listing = [*command[:4], "custom-jobs", "list", "--limit=1", "--format=value(state)"]
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+
+    def last_state() -> str:
         state = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.strip()
-        if state.endswith(("SUCCEEDED", "FAILED", "CANCELLED")):
-            return state
-        time.sleep(0.05)
-    raise AssertionError(f"The job is still {state}")
+        return state if state.endswith(("SUCCEEDED", "FAILED", "CANCELLED")) else ""
+
+    return wait_until(last_state)
 
 
 def test_a_project_that_is_none_is_refused(command: list[str]) -> None:
@@ -132,10 +131,8 @@ def test_a_second_interrupt_kills_a_trainer_that_ignores_the_first(
     process = start([*command, "stubborn"], str(asked), started)
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGINT)
-    deadline = time.monotonic() + 120
-    while not asked.exists():
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: asked.exists() or process.poll() is not None)
+    assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == 130
     assert wait_until_ended(command).endswith("CANCELLED")

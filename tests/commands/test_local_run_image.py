@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_in_engine import StandInEngine, stand_in_engine
+from lib.stand_in_engine import StandInEngine
 
 BASE = "--executor-image-uri=python:3.11"
 RUN = ("custom-jobs", "local-run")
-
-
-@pytest.fixture
-def engine(_docker_environment: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInEngine]:
-    with stand_in_engine() as engine:
-        monkeypatch.setenv("DOCKER_HOST", engine.host)
-        yield engine
 
 
 @pytest.fixture
@@ -29,60 +21,60 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_script_and_module_the_image_runs_as_it_is(
-    vtrain: Any, engine: StandInEngine, folder: Path
+    vtrain: Any, stand_in: StandInEngine, folder: Path
 ) -> None:
     ended = vtrain(*RUN, BASE, "--script=", "--local-package-path=.", "--", "--x", "1")
     assert ended.code == 0, ended.err
-    (run,) = engine.runs
+    (run,) = stand_in.runs
     assert run["Cmd"] == ["--x", "1"]
     assert "Entrypoint" not in run
-    assert (engine.builds, engine.pulled) == ([], ["python:3.11"])
+    assert (stand_in.builds, stand_in.pulled) == ([], ["python:3.11"])
 
 
 @pytest.mark.parametrize(
     "flag", ["--requirements=a", "--extra-packages=a.whl", "--extra-dirs=a", "--output-image-uri=a/b:1"]
 )
 def test_an_image_alone_has_no_use_for_what_goes_with_a_trainer(
-    vtrain: Any, engine: StandInEngine, folder: Path, flag: str
+    vtrain: Any, stand_in: StandInEngine, folder: Path, flag: str
 ) -> None:
     ended = vtrain(*RUN, BASE, flag)
     assert ended.code == 1
     assert flag.partition("=")[0] in ended.err
-    assert (engine.pulled, engine.runs) == ([], [])
+    assert (stand_in.pulled, stand_in.runs) == ([], [])
 
 
 def test_an_image_alone_needs_the_folder_that_is_named(
-    vtrain: Any, engine: StandInEngine, folder: Path
+    vtrain: Any, stand_in: StandInEngine, folder: Path
 ) -> None:
     assert vtrain(*RUN, BASE, "--local-package-path=none").code == 1
-    assert engine.runs == []
+    assert stand_in.runs == []
 
 
-def test_a_name_for_the_image_is_given_to_it(vtrain: Any, engine: StandInEngine, folder: Path) -> None:
+def test_a_name_for_the_image_is_given_to_it(vtrain: Any, stand_in: StandInEngine, folder: Path) -> None:
     ended = vtrain(*RUN, BASE, "--script=main.py", "--output-image-uri=demo/mine:1")
     assert ended.code == 0, ended.err
-    (build,) = engine.builds
+    (build,) = stand_in.builds
     assert "code/main.py" in build.files
-    assert engine.image("demo/mine:1")["RepoTags"] == [build.name, "demo/mine:1"]
-    assert engine.runs[0]["Image"] == engine.image(build.name)["Id"]
-    assert engine.pushed == []
+    assert stand_in.image("demo/mine:1")["RepoTags"] == [build.name, "demo/mine:1"]
+    assert stand_in.runs[0]["Image"] == stand_in.image(build.name)["Id"]
+    assert stand_in.pushed == []
 
 
-def test_values_that_are_empty_count_as_not_given(vtrain: Any, engine: StandInEngine, folder: Path) -> None:
+def test_values_that_are_empty_count_as_not_given(vtrain: Any, stand_in: StandInEngine, folder: Path) -> None:
     flags = ("--output-image-uri=", "--service-account-key-file=", "--requirements=")
     ended = vtrain(*RUN, BASE, "--script=main.py", *flags)
     assert ended.code == 0, ended.err
     assert "WARNING" not in ended.err
 
 
-def test_the_last_list_counts(vtrain: Any, engine: StandInEngine, folder: Path) -> None:
+def test_the_last_list_counts(vtrain: Any, stand_in: StandInEngine, folder: Path) -> None:
     ended = vtrain(*RUN, BASE, "--script=main.py", "--requirements=a", "--requirements=b,c")
     assert ended.code == 0, ended.err
-    assert engine.builds[0].files["packages/requirements-0.txt"] == b"b\nc\n"
+    assert stand_in.builds[0].files["packages/requirements-0.txt"] == b"b\nc\n"
 
 
 def test_options_for_docker_run_are_said_to_be_ignored(
-    vtrain: Any, engine: StandInEngine, folder: Path
+    vtrain: Any, stand_in: StandInEngine, folder: Path
 ) -> None:
     ended = vtrain(*RUN, BASE, "--script=main.py", "--docker-run-options=--rm")
     assert ended.code == 0, ended.err
@@ -91,7 +83,7 @@ def test_options_for_docker_run_are_said_to_be_ignored(
 
 @pytest.mark.parametrize(("codes", "code"), [({"build": 7}, 125), ({"run": 42}, 42), ({"run": 1}, 1)])
 def test_the_trainers_code_is_told_from_a_run_that_could_not_be(
-    vtrain: Any, engine: StandInEngine, folder: Path, codes: dict[str, int], code: int
+    vtrain: Any, stand_in: StandInEngine, folder: Path, codes: dict[str, int], code: int
 ) -> None:
-    engine.codes = codes
+    stand_in.codes = codes
     assert vtrain(*RUN, BASE, "--script=main.py", "--requirements=a").code == code

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_jobs import add_job
+from lib.stored_jobs import add_job
 
 
 @pytest.fixture

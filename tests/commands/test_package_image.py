@@ -202,9 +202,9 @@ def test_an_own_dockerfile(vtrain, trainer: Path, names: list[str]) -> None:
 
 @pytest.mark.docker
 def test_the_image_is_pushed_and_its_digest_told(
-    vtrain, trainer: Path, names: list[str], registry: str, docker_engine: Engine
+    vtrain, trainer: Path, names: list[str], loopback_registry: str, docker_engine: Engine
 ) -> None:
-    name = f"{registry}/demo/{uuid.uuid4().hex}:1"
+    name = f"{loopback_registry}/demo/{uuid.uuid4().hex}:1"
     ended = vtrain(*image_flags(trainer), f"--output-image-uri={name}", "--push", "--format=json")
     assert ended.code == 0, ended.err
     document = json.loads(ended.out)

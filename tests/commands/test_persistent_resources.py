@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from vertex_service import VertexService
+from lib.vertex_service import VertexService
 
 from vtrain.backends.vertex import retries
 from vtrain.times import timestamp

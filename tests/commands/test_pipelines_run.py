@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervisors import supervisor_of
+from lib.supervisors import living_supervisor
+from lib.waiting import wait_until
 
 from vtrain.messages.model import Model
 from vtrain.messages.names import CUSTOM_JOBS, TRAINING_PIPELINES
 from vtrain.messages.structs import Query
-from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Store
@@ -74,7 +74,7 @@ def train(vtrain: Any, tmp_path: Path) -> Train:
 
 def eventually(found: Callable[[], Any]) -> Any:
     """What is found, once there is something."""
-    assert wait_until(lambda: bool(found()), 120)
+    wait_until(lambda: bool(found()))
     return found()
 
 
@@ -188,7 +188,7 @@ def test_a_pipeline_is_cancelled_while_it_splits_its_dataset(
     name = json.loads(train("data", f"--dataset={tmp_path / 'data.jsonl'}", wait=False).out)["name"]
     eventually(lambda: splits(vtrain_home))
     if killed:
-        os.kill(supervisor_of(JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])), signal.SIGKILL)
+        os.kill(living_supervisor(JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])), signal.SIGKILL)
     assert vtrain("training-pipelines", "cancel", name).code == 0
     assert vtrain("training-pipelines", "wait", name).code == 11
     assert "The dataset is split" not in vtrain("logs", name).out
@@ -237,7 +237,7 @@ def test_a_killed_supervisor_changes_nothing(train: Train, vtrain: Any, vtrain_h
         return next((job.name for job in jobs if job.state == "JOB_STATE_RUNNING"), "")
 
     eventually(running_job)
-    os.kill(supervisor_of(folder), signal.SIGKILL)
+    os.kill(living_supervisor(folder), signal.SIGKILL)
     (checkpoints,) = eventually(lambda: [*(vtrain_home / "buckets").glob("local-runs/*/checkpoints")])
     (checkpoints / "go").touch()
     assert vtrain("training-pipelines", "wait", name).code == 0
@@ -254,7 +254,7 @@ def test_a_pipeline_that_lost_its_folder_ends_its_job(train: Train, vtrain: Any,
     folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
     eventually(lambda: [job.name for job in store.page(CUSTOM_JOBS, size=1, token="")[0]])
     ((job,), _) = store.page(CUSTOM_JOBS, size=2, token="")
-    os.kill(supervisor_of(folder), signal.SIGKILL)
+    os.kill(living_supervisor(folder), signal.SIGKILL)
     shutil.rmtree(folder.path)
     assert vtrain("training-pipelines", "wait", name).code == 10
     assert vtrain("custom-jobs", "wait", job.name, "--wait-timeout=60s").code == 11

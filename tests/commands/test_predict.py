@@ -14,18 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from environment_packages import wheel
-from framework_index import FRAMEWORK, SKLEARN, SUM, framework_index
-from storage_service import Http, storage_service
-from vertex_service import VertexService
+from lib.emulator_service import emulator_service
+from lib.environment_packages import wheel
+from lib.framework_index import FRAMEWORK, SKLEARN, SUM, framework_index
+from lib.storage_service import Http, storage_service
+from lib.vertex_service import VertexService
+from lib.waiting import wait_until
 
-from vtrain.containers.engine import Engine
-from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
+from vtrain.containers.engine import HOME_LABEL, SERVING_LABEL, Engine
 from vtrain.messages.codec import from_document
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.privacy import home_label
-from vtrain.retry import wait_until
 from vtrain.runtime.model_registry import ModelRegistry
 
 XGBOOST = "us-docker.pkg.dev/vertex-ai/prediction/xgboost-cpu.2-1:latest"
@@ -234,10 +233,10 @@ def test_a_server_ends_with_its_command(index: Path, upload: Any, number: int) -
     upload({"model.pkl": b"ctime\nsleep\n(I1000\ntR."})
     scratch = Path(os.environ["TMPDIR"]).resolve()
     asking = ask_in_a_process(PROCESS)
-    assert wait_until(lambda: servers(scratch), 120, 0.05)
+    wait_until(lambda: servers(scratch), pause=0.05)
     asking.send_signal(number)
     asking.wait()
-    assert wait_until(lambda: not servers(scratch), 120, 0.05)
+    wait_until(lambda: not servers(scratch), pause=0.05)
 
 
 @pytest.fixture
@@ -461,7 +460,7 @@ def test_process_is_named_where_a_pre_built_image_cannot_be_had(
 def test_a_container_is_removed_after_ctrl_c(containers: Any, base_image: str, upload: Any) -> None:
     upload({"factor.txt": b"10"}, "--container-command=sleep,1000", image=base_image)
     asking = ask_in_a_process(DOCKER)
-    assert wait_until(lambda: containers() == 1, 120, 0.002)  # at once: the engine still makes it
+    wait_until(lambda: containers() == 1, pause=0.002)  # at once: the engine still makes it
     asking.send_signal(signal.SIGINT)
     assert asking.wait() == 130
     assert containers() == 0
@@ -477,7 +476,7 @@ def test_what_a_killed_command_leaves_goes_at_the_next_gc(
     flags = ("--container-command=sleep,1000", "--artifact-uri=gs://models")
     upload({}, *flags, image=base_image)
     asking = ask_in_a_process(DOCKER)
-    assert wait_until(lambda: containers() == 1, 120, 0.1)
+    wait_until(lambda: containers() == 1, pause=0.1)
     assert vtrain("gc", "--kind=container").code == 0
     assert containers() == 1  # somebody waits for it
     asking.kill()
@@ -487,7 +486,7 @@ def test_what_a_killed_command_leaves_goes_at_the_next_gc(
     assert vtrain("gc", "--kind=container").code == 0
     assert containers() == 0
     assert not scratch.exists()
-    assert wait_until(lambda: not Path(f"/proc/{storage}").exists(), 120, 0.1)
+    wait_until(lambda: not Path(f"/proc/{storage}").exists(), pause=0.1)
 
 
 def ask_in_a_process(backend: str, stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:

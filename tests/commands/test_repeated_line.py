@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_jobs import add_job
+from lib.stored_jobs import add_job
 
 from vtrain.commands.rerun import signature, with_arguments, with_wait
 from vtrain.testing.memory import MemoryBackend

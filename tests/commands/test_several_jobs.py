@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_jobs import add_job, local_name
+from lib.stored_jobs import add_job, local_name
 
 from vtrain.messages.names import TRAINING_PIPELINES, TRIAL_LABEL
 from vtrain.messages.states import KNOWN, names_of, short

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from experiment_files import add_run
-from stored_jobs import add_job
+from lib.experiment_files import add_run
+from lib.stored_jobs import add_job
 
 from vtrain.commands.short_commands import COMMANDS
 from vtrain.messages import states

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_jobs import add_job, local_name
-from tuning_jobs import TRIALS, tuning_document
-from vertex_service import VertexService
+from lib.stored_jobs import add_job, local_name
+from lib.tuning_jobs import TRIALS, tuning_document
+from lib.vertex_service import VertexService
 
 from vtrain.commands.offered_names import newest_jobs, replicas_of
 from vtrain.core.references import find_reference

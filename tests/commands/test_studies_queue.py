@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_studies_run import STUDY, TRAINER
+from lib.tuning_jobs import GRID_STUDY, GRID_TRAINER
 
 from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS
 from vtrain.runtime.store import Store
@@ -29,8 +29,8 @@ class Crowd:
         self.code = code
         self.fields = fields
         self.study = code / "study.yaml"
-        self.study.write_text(STUDY.format(trials=TRIALS, parallel=3, failures=0, most=9))
-        (code / "train.py").write_text(TRAINER)
+        self.study.write_text(GRID_STUDY.format(trials=TRIALS, parallel=3, failures=0, most=9))
+        (code / "train.py").write_text(GRID_TRAINER)
 
     def create(self, group: str, *flags: str) -> str:
         """Create a job; its name."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from supervisors import supervisor_of
+from lib.supervisors import living_supervisor
+from lib.tuning_jobs import GRID_STUDY, GRID_TRAINER
 
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.runtime.folder import JobFolder
@@ -21,58 +22,6 @@ from vtrain.runtime.tuning.trial_record import readable_records
 
 pytestmark = pytest.mark.end_to_end
 
-TRAINER = '''
-import argparse, json, os, signal, sys, time
-
-parser = argparse.ArgumentParser()
-parser.add_argument("--case", default="good")
-parser.add_argument("--n", type=int, required=True)
-parser.add_argument("--kind")
-options = parser.parse_args()
-trial, reports = os.environ["CLOUD_ML_TRIAL_ID"], []
-
-
-def report(value, name="accuracy", step=1):
-    """Write the file as cloudml-hypertune does: the whole of it, anew."""
-    entry = {"checkpoint_path": "", "global_step": str(step), "timestamp": time.time(), "trial": trial}
-    reports.append(json.dumps(entry | {name: str(value)}, sort_keys=True))
-    with open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "w") as file:
-        file.writelines(line + "\\n" for line in reports)
-
-
-print("argv", sys.argv[1:], flush=True)
-folder = os.environ["AIP_MODEL_DIR"].replace("gs://", "/gcs/", 1)  # a bucket is mounted below /gcs
-os.makedirs(folder, exist_ok=True)
-open(os.path.join(folder, "model.txt"), "w").write(str(options.n))
-if options.case == "nothing":
-    sys.exit()
-if options.case == "wrong-name":
-    report(0.5, name="acc")
-if options.case in ("nan", "text"):
-    report("nan" if options.case == "nan" else "high")
-if options.case == "fails" or options.case == "one-fails" and options.n == 4:
-    sys.exit("out of luck")
-if options.case in ("good", "one-fails"):
-    report(options.n / 100, step=1)
-    report(options.n / 10, step=2)
-if options.case == "hangs":
-    report(options.n / 10)
-    signal.sigwait([signal.SIGUSR1])
-if options.case == "slow-if-poor":
-    for step in range(1, 4):
-        report(options.n / 10, step=step)
-    if options.n == 1:
-        time.sleep(600)
-'''
-STUDY = """
-maxTrialCount: {trials}
-parallelTrialCount: {parallel}
-maxFailedTrialCount: {failures}
-studySpec:
-  algorithm: GRID_SEARCH
-  metrics: [{{metricId: accuracy, goal: MAXIMIZE}}]
-  parameters: [{{parameterId: n, integerValueSpec: {{minValue: 1, maxValue: {most}}}}}]
-"""
 Tune = Callable[..., Any]
 
 
@@ -80,12 +29,12 @@ Tune = Callable[..., Any]
 def tune(vtrain: Any, tmp_path: Path) -> Tune:
     """Create a tuning job of that trainer, and stay until it has ended."""
     (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "train.py").write_text(TRAINER)
+    (tmp_path / "code" / "train.py").write_text(GRID_TRAINER)
 
     def run(case: str, *flags: str, wait: bool = True, **counts: int) -> Any:
         study = tmp_path / "study.yaml"
         counts = {"trials": 4, "parallel": 2, "failures": 0, "most": 9} | counts
-        study.write_text(STUDY.format(**counts))
+        study.write_text(GRID_STUDY.format(**counts))
         return vtrain(
             *("hp-tuning-jobs", "create", "--backend=process", "--display-name=tune", f"--config={study}"),
             *(f"--local-package-path={tmp_path / 'code'}", "--script=train.py", "--format=json"),
@@ -291,7 +240,7 @@ def test_a_study_that_lost_its_folder_ends_its_trials(tune: Tune, vtrain: Any, v
     """It has lost its supervisor, too, which would end them."""
     folder = running_study(tune, vtrain, vtrain_home)
     trials = [record.job for record in readable_records(folder)]
-    os.kill(supervisor_of(folder), signal.SIGKILL)
+    os.kill(living_supervisor(folder), signal.SIGKILL)
     shutil.rmtree(folder.path)
     assert vtrain("hp-tuning-jobs", "wait", folder.path.name).code == 10
     for trial in trials:
@@ -305,7 +254,7 @@ def test_a_study_is_not_deleted_before_its_trials_have_ended(
 ) -> None:
     folder = running_study(tune, vtrain, vtrain_home)
     trials = [record.job for record in readable_records(folder)]
-    os.kill(supervisor_of(folder), signal.SIGKILL)
+    os.kill(living_supervisor(folder), signal.SIGKILL)
     store = Store.open(vtrain_home)
     record = store.get(folder.order().name)
     store.update(record.name, state="JOB_STATE_FAILED", end_time="", document=record.document)
@@ -338,7 +287,7 @@ def test_a_damaged_record_ends_the_study_and_its_trials(tune: Tune, vtrain: Any,
         assert vtrain("hp-tuning-jobs", "describe", name).code == 0
     children = [record.job for record in readable_records(folder)]
     (folder.path / "trials" / "1.json").write_text("garbage")
-    os.kill(supervisor_of(folder), signal.SIGKILL)
+    os.kill(living_supervisor(folder), signal.SIGKILL)
     ended = vtrain("hp-tuning-jobs", "wait", name)
     assert ended.code == 10, ended.err
     assert "its trials/1.json cannot be read" in ended.err

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from terminal.pseudo_terminal import CTRL_C, PseudoTerminal
-from vertex_service import VertexService
+from lib.pseudo_terminal import CTRL_C, PseudoTerminal
+from lib.vertex_service import VertexService
 
 from vtrain.messages.codec import to_document
 from vtrain.testing.script import Script, script_job

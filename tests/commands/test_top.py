@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backends.local_jobs import ended, lines, submit, until
-from terminal.pseudo_terminal import CTRL_C, PseudoTerminal
+from lib.local_jobs import ended, lines, submit
+from lib.pseudo_terminal import CTRL_C, PseudoTerminal
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
@@ -44,7 +45,7 @@ def job(backend: LocalBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     waiting, env = Script().write("up\n").hang(), [EnvVar(name="CUDA_VISIBLE_DEVICES", value="GPU-aaaa")]
     name = submit(backend, script_job(waiting, env=env, display_name="digits"))
-    until(lambda: "up" in lines(backend, name))
+    wait_until(lambda: "up" in lines(backend, name))
     yield name.rpartition("/")[2]
     backend.kill(name)
     ended(backend, name)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tuning_jobs import OUTPUT, TRIALS, tuning_document
-from vertex_service import VertexService
+from lib.tuning_jobs import OUTPUT, TRIALS, tuning_document
+from lib.vertex_service import VertexService
 
 from vtrain.commands.tuning_trials import TrialWatch
 from vtrain.messages.codec import from_document

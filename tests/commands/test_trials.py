@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from tuning_jobs import OUTPUT, STUDY, TRIALS, trial, tuning_document
-from vertex_service import VertexService
+from lib.tuning_jobs import OUTPUT, STUDY, TRIALS, trial, tuning_document
+from lib.vertex_service import VertexService
 
 NAME = "projects/demo/locations/us-central1/hyperparameterTuningJobs/2001"
 TABLE = """\

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tuning_jobs import STUDY, TRIALS, trial, tuning_document
-from vertex_service import VertexService
+from lib.tuning_jobs import STUDY, TRIALS, trial, tuning_document
+from lib.vertex_service import VertexService
 
 from vtrain.messages.secrets import MASK
 

@@ -11,8 +11,8 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from logging_service import serve_logs
-from vertex_service import VertexService, serve_vertex
+from lib.logging_service import serve_logs
+from lib.vertex_service import VertexService, serve_vertex
 
 from vtrain.backends import Pace
 

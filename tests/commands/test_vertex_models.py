@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from vertex_service import VertexService
+from lib.vertex_service import VertexService
 
 from vtrain.messages.model import Model, ModelContainerSpec, ModelTarget
 from vtrain.messages.structs import Query

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from environment_packages import wheel
-from supervisors import supervisor_of
+from lib.environment_packages import wheel
+from lib.supervisors import living_supervisor
+from lib.waiting import wait_until
 
-from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.locks import lock_holder
 
@@ -63,7 +63,7 @@ class Slots:
     def warm(self) -> None:
         """Run a first job, and wait until a slot is warm."""
         assert self.run("import framework", "--wait").code == 0
-        assert wait_until(lambda: self.sockets() != [], 60)
+        wait_until(lambda: self.sockets() != [])
 
     def sockets(self) -> list[Path]:
         return sorted(self.home.glob("slots/*/*.socket"))
@@ -89,7 +89,7 @@ def slots(vtrain: Any, vtrain_home: Path, tmp_path: Path, monkeypatch: pytest.Mo
     made = Slots(vtrain, vtrain_home, tmp_path)
     yield made
     vtrain("persistent-resources", "delete", "team", "--force", "--backend=local")
-    assert wait_until(lambda: made.preloaders() == [], 30)
+    wait_until(lambda: made.preloaders() == [], patience=30)
 
 
 IS_WARM = "import os, framework; print('warm', framework.PID != os.getpid())\n"
@@ -99,7 +99,7 @@ def test_the_second_job_starts_with_the_modules(slots: Slots) -> None:
     slots.make()
     assert slots.run(IS_WARM, "--wait").code == 0
     assert slots.log() == "warm False\n"
-    assert wait_until(lambda: slots.sockets() != [], 60)
+    wait_until(lambda: slots.sockets() != [])
     assert slots.run(f"{IS_WARM}framework.STATE.append(1)", "--wait").code == 0
     assert slots.log() == "warm True\n"
     assert "workerpool0-0 started with framework imported already." in slots.service_log()
@@ -156,7 +156,7 @@ def test_a_trainer_finds_what_it_would_find_without(slots: Slots, script: bool) 
         job = slots.vtrain("custom-jobs", "list", "--limit=1", "--format=value(name.basename())").out.strip()
         assert ended.code == 0, slots.log()
         told.append(re.sub(rf"{job}|(?<=environments/)[\w-]+|127.0.0.1:\d+", "…", slots.log()))
-        assert wait_until(lambda: slots.sockets() != [], 60)
+        wait_until(lambda: slots.sockets() != [])
     assert "imported already" in slots.service_log()
     (cold, at_exit), (warm, also_at_exit) = (text.split("\n}\n") for text in told)
     assert at_exit == also_at_exit == "at exit\n"
@@ -221,7 +221,7 @@ def test_nothing_of_one_job_is_left_for_the_next(slots: Slots) -> None:
     slots.warm()
     assert slots.run(LEAVES, "--wait").code == 0
     _, port, sleeper, number, _ = slots.log().split()
-    assert wait_until(lambda: not Path(f"/proc/{sleeper}").exists(), 10)  # it was killed; init reaps it
+    wait_until(lambda: not Path(f"/proc/{sleeper}").exists(), patience=10)  # it was killed; init reaps it
     assert f":{int(port):04X}" not in _listening()
     assert slots.run(LOOKS, "--wait").code == 0
     lines = slots.log().splitlines()
@@ -240,7 +240,7 @@ def test_other_variables_need_another_process_and_slots_bound_them(slots: Slots)
     for value in ("1", "2", "3"):
         assert slots.run(IS_WARM, "--wait", f"--env=OMP_NUM_THREADS={value}").code == 0
         assert slots.log() == "warm False\n"
-        assert wait_until(lambda: all(map(_is_ready, slots.home.glob("slots/*/*.lock"))), 60)
+        wait_until(lambda: all(map(_is_ready, slots.home.glob("slots/*/*.lock"))))
     assert len(slots.preloaders()) == 2
     for value, is_warm in (("3", True), ("1", False)):
         assert slots.run(IS_WARM, "--wait", f"--env=OMP_NUM_THREADS={value}").code == 0
@@ -327,7 +327,7 @@ def test_modules_that_cannot_be_kept_are_told(
     wheel(tmp_path / "wheels", "framework", code=f"{FRAMEWORK}\n{code}\n")
     slots.make(modules=modules)
     assert slots.run("print(1)", "--wait").code == 0
-    assert wait_until(lambda: list(slots.home.glob("slots/*/*.reason")) != [], 60)
+    wait_until(lambda: list(slots.home.glob("slots/*/*.reason")) != [])
     assert slots.run("print(2)", "--wait").code == 0
     assert slots.log() == "2\n"
     assert "cannot be kept imported: " in slots.service_log() and why in slots.service_log()
@@ -339,13 +339,13 @@ def test_reboot_and_delete_end_the_processes(slots: Slots) -> None:
     slots.warm()
     (preloader,) = slots.preloaders()
     assert slots.vtrain("persistent-resources", "reboot", "team", "--backend=local").code == 0
-    assert wait_until(lambda: not _is_alive(preloader), 30)
+    wait_until(lambda: not _is_alive(preloader), patience=30)
     assert slots.run(IS_WARM, "--wait").code == 0
     assert slots.log() == "warm False\n"
-    assert wait_until(lambda: slots.sockets() != [], 60)
+    wait_until(lambda: slots.sockets() != [])
     (preloader,) = slots.preloaders()
     assert slots.vtrain("persistent-resources", "delete", "team", "--backend=local").code == 0
-    assert wait_until(lambda: not _is_alive(preloader), 30)
+    wait_until(lambda: not _is_alive(preloader), patience=30)
     assert not list((slots.home / "slots").iterdir())
 
 
@@ -383,7 +383,7 @@ def running(slots: Slots, tmp_path: Path) -> Any:
         found[:] = [int(begun[1]), int(begun[2])] if begun else []
         return bool(found)
 
-    assert wait_until(has_begun, 60)
+    wait_until(has_begun)
     return found
 
 
@@ -392,13 +392,13 @@ def test_a_job_outlives_the_process_that_it_came_from(
 ) -> None:
     (preloader,) = slots.preloaders()
     os.kill(preloader, signal.SIGKILL)
-    assert wait_until(lambda: not _is_alive(preloader), 30)
+    wait_until(lambda: not _is_alive(preloader), patience=30)
     (tmp_path / "go").touch()
     assert slots.vtrain("custom-jobs", "wait", "@last").code == 0
     assert slots.log().endswith("done\n")
     assert slots.run(IS_WARM, "--wait").code == 0
     assert slots.log() == "warm False\n"
-    assert wait_until(lambda: slots.preloaders() not in ([], [preloader]) and slots.sockets() != [], 60)
+    wait_until(lambda: slots.preloaders() not in ([], [preloader]) and slots.sockets() != [])
 
 
 def test_a_warm_job_is_cancelled_with_sigterm(slots: Slots, running: list[int]) -> None:
@@ -410,7 +410,7 @@ def test_a_warm_job_is_cancelled_with_sigterm(slots: Slots, running: list[int]) 
 
 def test_a_killed_shim_ends_its_trainer(slots: Slots, running: list[int], tmp_path: Path) -> None:
     os.kill(running[1], signal.SIGKILL)
-    assert wait_until(lambda: not any(map(_is_alive, running)), 30)
+    wait_until(lambda: not any(map(_is_alive, running)), patience=30)
     (tmp_path / "go").touch()
     assert slots.vtrain("custom-jobs", "wait", "@last").code == 0
     assert slots.log().count("begun") == 2  # the job lost it, and has restarted
@@ -418,10 +418,10 @@ def test_a_killed_shim_ends_its_trainer(slots: Slots, running: list[int], tmp_pa
 
 def test_another_supervisor_finds_a_warm_replica(slots: Slots, running: list[int], tmp_path: Path) -> None:
     job = slots.vtrain("custom-jobs", "list", "--limit=1", "--format=value(name.basename())").out.strip()
-    supervisor = supervisor_of(JobFolder(slots.home / "jobs" / job))
+    supervisor = living_supervisor(JobFolder(slots.home / "jobs" / job))
     assert supervisor > 1
     os.kill(supervisor, signal.SIGKILL)
-    assert wait_until(lambda: not _is_alive(supervisor), 30)
+    wait_until(lambda: not _is_alive(supervisor), patience=30)
     assert slots.vtrain("custom-jobs", "describe", "@last").code == 0
     (tmp_path / "go").touch()
     assert slots.vtrain("custom-jobs", "wait", "@last").code == 0
@@ -440,7 +440,7 @@ def test_slots_are_those_of_their_home(slots: Slots, tmp_path: Path) -> None:
     slots.warm()
     (preloader,) = slots.preloaders()
     (slots.home / "slots").rename(tmp_path / "moved")
-    assert wait_until(lambda: not _is_alive(preloader), 30)
+    wait_until(lambda: not _is_alive(preloader), patience=30)
 
 
 @pytest.mark.parametrize("modules", ["a b", "-x", "a..b", "1a", "a;b", "../x"])

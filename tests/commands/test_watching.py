@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from privileges import run_bound
-from stored_jobs import add_job
+from lib.privileges import run_bound
+from lib.stored_jobs import add_job
 
 from vtrain.commands.watching import CANCEL, DETACH, Stay, stay
 from vtrain.errors import InterruptedByUser

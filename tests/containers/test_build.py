@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from engine_relay import path_with, relay
-from second_engine import SecondEngine
-from stand_in_engine import stand_in_engine
+from lib.engine_relay import path_with, relay
+from lib.second_engine import SecondEngine
+from lib.stand_in_engine import stand_in_engine
+from lib.waiting import wait_until_gone
 
 from vtrain.containers import build
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import BuildRequest, ContextFile, base_images, build_image, has_buildx
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, connect
 from vtrain.containers.images import find_image
 from vtrain.errors import EngineAwayError, ImageError
@@ -155,9 +155,9 @@ def test_a_dockerfile_that_does_not_parse(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("builder")
-def test_a_base_that_cannot_be_had(docker_engine: Engine, registry: str) -> None:
-    request = BuildRequest(tags=(), dockerfile=f"FROM {registry}/none/base:1\nRUN true\n")
-    with pytest.raises(ImageError, match=f"{registry}/none/base:1.* not found"):
+def test_a_base_that_cannot_be_had(docker_engine: Engine, loopback_registry: str) -> None:
+    request = BuildRequest(tags=(), dockerfile=f"FROM {loopback_registry}/none/base:1\nRUN true\n")
+    with pytest.raises(ImageError, match=f"{loopback_registry}/none/base:1.* not found"):
         build_image(docker_engine, request, print)
 
 
@@ -258,10 +258,7 @@ def test_ctrl_c_ends_the_build(bench: Bench) -> None:
     text = f"FROM {bench.base}\nRUN : {bench.name}; echo begun; sleep 600\n"
     with pytest.raises(KeyboardInterrupt):
         build_image(bench.engine, BuildRequest(tags=(), dockerfile=text), interrupt)
-    deadline = time.monotonic() + 60
-    while any(bench.name in line for line in _command_lines()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not [line for line in _command_lines() if bench.name in line]
+    wait_until_gone(lambda: [line for line in _command_lines() if bench.name in line])
 
 
 def _command_lines() -> Iterator[str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from engine_relay import relay
+from lib.engine_relay import relay
+from lib.waiting import wait_until
 
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import CallRefused, EngineCalls
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, engine_errors, image_facts
 from vtrain.errors import EngineAwayError, EngineError
 
@@ -121,8 +121,7 @@ def _answer_once_each(server: socket.socket, taken: list[int], answer: bytes = A
 
 
 def wait_until_closed(calls: EngineCalls) -> None:
-    while not all(connection.is_stale for connection in calls.idle):
-        time.sleep(0.01)
+    wait_until(lambda: all(connection.is_stale for connection in calls.idle))
 
 
 def test_a_connection_that_was_closed_meanwhile_is_not_used_again(

@@ -10,11 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from engine_relay import make_certificates, make_ssh, path_with, relay
+from lib.engine_relay import make_certificates, make_ssh, path_with, relay
 
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import DOCKERFILE, BuildRequest, ContextFile, build_image, has_buildx
-from vtrain.containers.discovery import find_engine, find_local_engine
+from vtrain.containers.discovery import EngineAddress, find_engine, find_local_engine
 from vtrain.containers.engine import Engine, connect, engine_errors, image_facts
 from vtrain.containers.images import find_image, list_images, push_image, pushed_digest
 from vtrain.errors import EngineAwayError, EngineError
@@ -89,7 +88,7 @@ def test_an_engine_behind_tls_builds_and_lists_but_runs_no_jobs(
 @pytest.mark.parametrize("by", ["DOCKER_HOST", "context"])
 def test_an_engine_on_another_machine_builds_and_pushes(
     socket_path: str,
-    registry: str,
+    loopback_registry: str,
     new_name: Callable[..., str],
     own_home: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -97,7 +96,7 @@ def test_an_engine_on_another_machine_builds_and_pushes(
     buildkit: str,
 ) -> None:
     monkeypatch.setenv("DOCKER_BUILDKIT", buildkit)
-    name = new_name(registry)
+    name = new_name(loopback_registry)
     request = BuildRequest(
         tags=(name,),
         dockerfile=f"FROM scratch\nCOPY a /a\nENV NAME={name}\n",

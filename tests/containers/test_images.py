@@ -89,9 +89,9 @@ def test_another_platform_is_looked_for_in_the_registry(docker_engine: Engine, f
 
 
 def test_push_and_pull_again(
-    docker_engine: Engine, built: Callable[..., str], registry: str, lines: list[str]
+    docker_engine: Engine, built: Callable[..., str], loopback_registry: str, lines: list[str]
 ) -> None:
-    name = built(registry)
+    name = built(loopback_registry)
     digest = push_image(docker_engine, name, tell=lines.append)
     assert digest.startswith("sha256:")
     assert len(digest) == 71
@@ -111,9 +111,9 @@ def test_push_and_pull_again(
     assert ensure_image(docker_engine, by_digest, pull="always", tell=_silent).env
 
 
-def test_a_registry_that_lacks_the_image(docker_engine: Engine, registry: str) -> None:
-    name = f"{registry}/vtrain-test/none:7"
-    with pytest.raises(ImageError, match=f"{registry} does not have it") as refused:
+def test_a_registry_that_lacks_the_image(docker_engine: Engine, loopback_registry: str) -> None:
+    name = f"{loopback_registry}/vtrain-test/none:7"
+    with pytest.raises(ImageError, match=f"{loopback_registry} does not have it") as refused:
         ensure_image(docker_engine, name, tell=_silent)
     assert "name or tag" in refused.value.hint
 
@@ -142,7 +142,7 @@ def test_what_is_no_name_is_told_so(docker_engine: Engine, name: str) -> None:
 
 
 def test_a_credential_helper_that_fails_is_told(
-    docker_engine: Engine, registry: str, own_home: object, lines: list[str]
+    docker_engine: Engine, loopback_registry: str, own_home: object, lines: list[str]
 ) -> None:
     from pathlib import Path
 
@@ -150,7 +150,7 @@ def test_a_credential_helper_that_fails_is_told(
     config.parent.mkdir()
     config.write_text('{"credsStore": "vtrain-none"}')
     with pytest.raises(ImageError, match="does not have it"):
-        ensure_image(docker_engine, f"{registry}/vtrain-test/none:7", tell=lines.append)
+        ensure_image(docker_engine, f"{loopback_registry}/vtrain-test/none:7", tell=lines.append)
     assert any("credentials" in line and "trying without" in line for line in lines)
 
 

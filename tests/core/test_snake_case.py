@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given
-from job_strategies import valid_jobs
+from lib.job_strategies import valid_jobs
 
 from vtrain.core.compose import JobRequest, compose
 from vtrain.errors import ConfigError

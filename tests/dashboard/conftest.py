@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, page_of
+from lib.dashboard_service import Board, page_of
 
 if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
     collect_ignore_glob = ["test_*.py"]  # they need the extra dashboard

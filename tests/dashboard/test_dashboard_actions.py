@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, page_of
-from stored_jobs import add_job
+from lib.dashboard_service import Board, page_of
+from lib.stored_jobs import add_job
+from lib.waiting import wait_until
 
 from vtrain.backends.interface import CommandLine
 from vtrain.backends.registry import find_backend
 from vtrain.commands.session import vtrain_argv
 from vtrain.emulator.dashboard import reader
 from vtrain.emulator.dashboard.dashboard_app import make_app
-from vtrain.retry import wait_until
 
 TOKEN = "secret"
 COOKIE = {"accept": "text/html", "sec_fetch_site": "none"}
@@ -68,7 +68,7 @@ def test_a_command_line_is_run_again(guarded: Board, run: Any, vtrain: Any) -> N
     assert answer.status == 303, answer.body
     new = answer.headers["location"]
     assert new != address and "-- &lt;b&gt; &amp;&amp; x" in guarded.page(f"/{TOKEN}{new}")
-    wait_until(lambda: "Succeeded" in guarded.page(f"/{TOKEN}{new}"), 60)
+    wait_until(lambda: "Succeeded" in guarded.page(f"/{TOKEN}{new}"))
     assert "again" in guarded.page(f"/{TOKEN}{new}")
 
 

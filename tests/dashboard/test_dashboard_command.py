@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, rows_of
-from stored_jobs import add_job
+from lib.dashboard_service import Board, rows_of
+from lib.stored_jobs import add_job
+from lib.waiting import wait_until
 
 from vtrain.extras import install_command
-from vtrain.retry import wait_until
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def test_a_browser_is_opened_unless_it_is_not_wanted(tmp_path: Path, words: tupl
         board.page("/")
         board.connection.close()
         if not words:
-            wait_until(opened.exists, 60)
+            wait_until(opened.exists)
             place = opened.read_text().strip()
             assert (
                 place.startswith("file://") and url not in place

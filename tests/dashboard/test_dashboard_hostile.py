@@ -12,13 +12,12 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from dashboard_service import Board, lines_of
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_jobs import add_job, local_name
-from tuning_jobs import trial, tuning_document
-
-from vtrain.retry import wait_until
+from lib.dashboard_service import Board, lines_of
+from lib.stored_jobs import add_job, local_name
+from lib.tuning_jobs import trial, tuning_document
+from lib.waiting import wait_until
 
 HOSTILE = (
     "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"' style=x \x1b[31m\x07\u202e\u2028{{7*7}}"
@@ -68,7 +67,7 @@ def test_a_download_that_is_broken_off_ends(board: Board, vtrain_home: Path) -> 
         client.sendall(f"GET {ADDRESS}/file?path=large HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
         assert is_open(output / "large")
-    assert wait_until(lambda: not is_open(output / "large"), 60)
+    wait_until(lambda: not is_open(output / "large"))
 
 
 def is_open(path: Path) -> bool:

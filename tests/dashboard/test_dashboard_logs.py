@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from dashboard_service import Board, lines_of, page_of
-from stored_jobs import add_job
+from lib.dashboard_service import Board, lines_of, page_of
+from lib.stored_jobs import add_job
+from lib.waiting import wait_until
 
 from vtrain.emulator.dashboard.log_view import packed
-from vtrain.retry import wait_until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -114,9 +114,9 @@ def test_new_lines_come_while_the_job_runs_and_end_with_it(board: Board, tmp_pat
                   f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
     assert made.code == 0, made.err
     address = page_of(made.out.strip())
-    wait_until(lambda: "begun" in lines_of(board.page(address)), 60)
+    wait_until(lambda: "begun" in lines_of(board.page(address)))
     # A replica may write before its job's row says that all of them have begun.
-    assert wait_until(lambda: "Running" in board.page(address), 60)
+    wait_until(lambda: "Running" in board.page(address))
     page = board.page(address)
     assert "data-live" in page
     source, cursor = re.search(r'data-source="(.*?)" data-cursor="(.*?)"', page).groups()  # type: ignore[union-attr]
@@ -128,7 +128,7 @@ def test_new_lines_come_while_the_job_runs_and_end_with_it(board: Board, tmp_pat
         documents.append(board("GET", f"{source}?cursor={last}").document)
         return bool(documents[-1]["ended"]) and documents[-1]["count"] == 0
 
-    wait_until(has_ended, 60)
+    wait_until(has_ended)
     assert lines_of("".join(document["html"] for document in documents)) == ["went on"]
     assert "data-live" not in board.page(address)
 
@@ -138,7 +138,7 @@ def test_the_use_of_a_running_replica_is_shown(board: Board, tmp_path: Path, vtr
     made = vtrain("custom-jobs", "create", "--backend=process", "--display-name=live", "--format=value(name)",
                   f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
     address = page_of(made.out.strip())
-    wait_until(lambda: re.search(r"<td class=\"number\">[\d.]+ MB now</td>", board.page(address)), 60)
+    wait_until(lambda: re.search(r"<td class=\"number\">[\d.]+ MB now</td>", board.page(address)))
     (tmp_path / "go").touch()
     assert vtrain("custom-jobs", "wait", made.out.strip(), "--backend=local").code == 0
 

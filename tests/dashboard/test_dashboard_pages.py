@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, headings_of, lines_of, rows_of, text_of
-from experiment_files import add_run
-from stored_jobs import add_job, local_name
-from tuning_jobs import tuning_document
+from lib.dashboard_service import Board, headings_of, lines_of, rows_of, text_of
+from lib.experiment_files import add_run
+from lib.stored_jobs import add_job, local_name
+from lib.tuning_jobs import tuning_document
 
 from vtrain.messages import states
 from vtrain.runtime.database import DATABASE

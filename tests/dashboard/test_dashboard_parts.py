@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_service import Board, lines_of
-from privileges import run_bound
+from lib.dashboard_service import Board, lines_of
+from lib.privileges import run_bound
+from lib.stored_jobs import add_job
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from stored_jobs import add_job
 
 from vtrain.backends.interface import CommandLine
 from vtrain.backends.registry import find_backend

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from differential.runner import Case
-from stand_in_engine import StandInEngine
+from lib.stand_in_engine import StandInEngine
 
 _COPY = re.compile(r"^\s*COPY (\[.*\])$", re.MULTILINE)
 _REQUIREMENT = re.compile(r"^\s*RUN pip3? install --no-cache-dir --upgrade (.+)$", re.MULTILINE)

@@ -7,12 +7,12 @@ import pty
 import select
 import signal
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from differential.capture import CaptureServer
 from differential.runner import Case, Outcome, environment, write_files
+from lib.waiting import wait_until
 
 import vtrain
 
@@ -63,10 +63,10 @@ def _fork(case: Case, folder: Path, env: Mapping[str, str]) -> tuple[int, int]:
 
 def _read_until(terminal: int, awaited: bytes | None) -> bytes:
     """What is shown up to that text, or to the end."""
-    shown, deadline = b"", time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and (awaited is None or awaited not in shown):
-        if not select.select([terminal], [], [], 0.5)[0]:
-            continue
+    shown = b""
+    while awaited is None or awaited not in shown:
+        if not select.select([terminal], [], [], PATIENCE)[0]:
+            break
         try:
             data = os.read(terminal, 65536)
         except OSError:  # Linux: the other side is closed
@@ -79,13 +79,18 @@ def _read_until(terminal: int, awaited: bytes | None) -> bytes:
 
 def _end(process: int) -> int:
     """The exit code, as a shell tells it; a process that does not end is killed."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
+    status = 0
+
+    def has_ended() -> int:
+        nonlocal status
         ended, status = os.waitpid(process, os.WNOHANG)
-        if ended:
-            code = os.waitstatus_to_exitcode(status)
-            return 128 - code if code < 0 else code
-        time.sleep(0.02)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    raise AssertionError("vtrain did not end.")
+        return ended
+
+    try:
+        wait_until(has_ended, "vtrain did not end", patience=PATIENCE)
+    except AssertionError:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        raise
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code

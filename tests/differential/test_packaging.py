@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,8 @@ from differential.intended import DIFFERENCES
 from differential.judge import deviations, differences
 from differential.packages import base_images, missing_content, without_tags
 from differential.runner import Case, Outcome, cases_of, play, shell_code, write_files
-from stand_in_engine import StandInEngine, stand_in_engine
+from lib.stand_in_engine import StandInEngine, stand_in_engine
+from lib.waiting import wait_until
 
 import vtrain
 
@@ -79,14 +79,7 @@ def test_a_run_that_is_terminated_ends_as_a_shell_tells_it(
     monkeypatch.setenv("PYTHONPATH", str(Path(vtrain.__file__).parents[1]))
     argv = [sys.executable, "-m", "vtrain", *case.argv]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-        _await(lambda: bool(engine.runs))
+        wait_until(lambda: bool(engine.runs))
         process.terminate()
         _, words = process.communicate(timeout=WATCH_SECONDS)
     assert process.returncode == shell_code(case.exit_code), words.decode()
-
-
-def _await(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WATCH_SECONDS
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

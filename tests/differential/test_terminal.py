@@ -9,7 +9,7 @@ import pytest
 from differential.judge import differences
 from differential.runner import Case, cases_of
 from differential.terminal_player import play_on_terminal
-from stand_in_engine import stand_in_engine
+from lib.stand_in_engine import stand_in_engine
 
 pytestmark = pytest.mark.child
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from logging_service import LoggingService, serve_logs, written
-from storage_service import storage_service
-from vertex_service import VertexService, serve_vertex
+from lib.logging_service import LoggingService, serve_logs, written
+from lib.storage_service import storage_service
+from lib.vertex_service import VertexService, serve_vertex
 
 BUCKET = "my-bucket"
 PROJECTS = {"default": "my-project", "work": "our-project"}

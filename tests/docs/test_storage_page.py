@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lib.storage_service import StorageEndpoint, storage_service
 from snippets import ROOT, blocks, clean_environ
-from storage_service import StorageEndpoint, storage_service
 
 for module in ("uvicorn", "google.cloud.storage"):
     pytest.importorskip(module)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_service import Http, StorageEndpoint, storage_service
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http, StorageEndpoint, storage_service
 
 if any(find_spec(name) is None for name in ("starlette", "uvicorn", "google")):
     collect_ignore_glob = ["test_*.py"]  # they need the extras emulator and vertex
@@ -39,9 +41,22 @@ def bucket(client: Any, request: pytest.FixtureRequest) -> Any:
     return client.create_bucket(letters.strip("-")[:60].strip("-"))
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of the emulator that the tests of a module share."""
+    return tmp_path_factory.mktemp("emulator") / "home"
+
+
+@pytest.fixture(scope="module")
+def url(home: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """That emulator's address; a module that wants it otherwise says so in `SERVE`."""
+    with getattr(request.module, "SERVE", emulator_service)(home) as served:
+        yield served
+
+
 @pytest.fixture
-def http(endpoint: StorageEndpoint) -> Iterator[Http]:
-    """Requests by hand."""
-    made = Http(endpoint.url)
+def http(url: str) -> Iterator[Http]:
+    """Requests to it by hand."""
+    made = Http(url)
     yield made
     made.connection.close()

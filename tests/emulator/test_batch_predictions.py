@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
-from framework_index import SKLEARN, SUM, framework_emulator
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.framework_index import SKLEARN, SUM, framework_emulator
+from lib.storage_service import Http
+from lib.waiting import wait_until
 
 from vtrain.emulator.vertex.instance_files import LONGEST_LINE
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS
-from vtrain.retry import wait_until
+
+SERVE = framework_emulator
+
 
 LOCATION = "projects/demo/locations/us-central1"
 JOBS = f"/v1/{LOCATION}/batchPredictionJobs"
 Document = dict[str, Any]
 Run = Callable[..., Document]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("batch") / "home"
-
-
-@pytest.fixture(scope="module")
-def url(home: Path) -> Iterator[str]:
-    with framework_emulator(home) as served:
-        yield served
-
-
-@pytest.fixture
-def http(url: str) -> Iterator[Http]:
-    made = Http(url)
-    yield made
-    made.connection.close()
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +43,7 @@ def model(url: str, home: Path) -> str:
 
 
 @pytest.fixture
-def bucket(home: Path, request: pytest.FixtureRequest) -> Path:
+def inbox(home: Path, request: pytest.FixtureRequest) -> Path:
     """A bucket of this test's own."""
     letters = "".join(c if c.isalnum() else "-" for c in request.node.name.lower()).strip("-")
     folder = home / "buckets" / letters[-60:].strip("-")
@@ -66,19 +51,17 @@ def bucket(home: Path, request: pytest.FixtureRequest) -> Path:
     return folder
 
 
-def body(
-    model: str, bucket: Path, format_name: str = "jsonl", name: str = "input", **fields: Any
-) -> Document:
+def body(model: str, inbox: Path, format_name: str = "jsonl", name: str = "input", **fields: Any) -> Document:
     return {
         "displayName": "batch",
         "model": model,
         "inputConfig": {
             "instancesFormat": format_name,
-            "gcsSource": {"uris": [f"gs://{bucket.name}/{name}"]},
+            "gcsSource": {"uris": [f"gs://{inbox.name}/{name}"]},
         },
         "outputConfig": {
             "predictionsFormat": "jsonl",
-            "gcsDestination": {"outputUriPrefix": f"gs://{bucket.name}/out"},
+            "gcsDestination": {"outputUriPrefix": f"gs://{inbox.name}/out"},
         },
     } | fields
 
@@ -90,17 +73,17 @@ def ended(http: Http, name: str) -> Document:
         found.update(http("GET", f"/v1/{name}").document)
         return "endTime" in found
 
-    assert wait_until(has_ended, 60), found
+    wait_until(has_ended, found)
     return found
 
 
 @pytest.fixture
-def run(http: Http, model: str, bucket: Path) -> Run:
+def run(http: Http, model: str, inbox: Path) -> Run:
     """Runs a job over a file; the job as it ended."""
 
     def run(content: bytes, *options: str, **fields: Any) -> Document:
-        (bucket / "input").write_bytes(content)
-        reply = http("POST", JOBS, body(model, bucket, *options, **fields))
+        (inbox / "input").write_bytes(content)
+        reply = http("POST", JOBS, body(model, inbox, *options, **fields))
         assert reply.status == 200, reply.body
         return ended(http, reply.document["name"])
 
@@ -114,11 +97,11 @@ def results(home: Path, job: Document) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_lines_of_json(run: Run, home: Path, bucket: Path) -> None:
+def test_lines_of_json(run: Run, home: Path, inbox: Path) -> None:
     job = run(b"".join(b"[%d, 1]\n" % number for number in range(150)) + b"\n")
     assert (job["state"], job["modelVersionId"]) == ("JOB_STATE_SUCCEEDED", "1")
     assert job["completionStats"] == {"successfulCount": "150"}
-    assert job["outputInfo"]["gcsOutputDirectory"].startswith(f"gs://{bucket.name}/out/prediction-sum-")
+    assert job["outputInfo"]["gcsOutputDirectory"].startswith(f"gs://{inbox.name}/out/prediction-sum-")
     assert results(home, job) == [{"instance": [n, 1], "prediction": n + 1} for n in range(150)]
 
 
@@ -138,16 +121,16 @@ def test_fields_are_chosen_and_a_key_stands_for_the_instance(run: Run, home: Pat
     assert results(home, job) == [{"instance": [1, 2], "prediction": 3}]
 
 
-def test_several_files_by_a_pattern(run: Run, home: Path, bucket: Path) -> None:
+def test_several_files_by_a_pattern(run: Run, home: Path, inbox: Path) -> None:
     for number in (2, 1):
-        (bucket / f"part-{number}.jsonl").write_text(f"[{number}, 0]\n")
+        (inbox / f"part-{number}.jsonl").write_text(f"[{number}, 0]\n")
     assert [each["prediction"] for each in results(home, run(b"", "jsonl", "part-*.jsonl"))] == [1, 2]
 
 
-def test_a_list_of_files_sends_their_content(run: Run, bucket: Path) -> None:
-    (bucket / "picture").write_bytes(b"abc")
-    job = run(f"gs://{bucket.name}/picture\n".encode(), "file-list")
-    folder = bucket.parent / job["outputInfo"]["gcsOutputDirectory"].removeprefix("gs://")
+def test_a_list_of_files_sends_their_content(run: Run, inbox: Path) -> None:
+    (inbox / "picture").write_bytes(b"abc")
+    job = run(f"gs://{inbox.name}/picture\n".encode(), "file-list")
+    folder = inbox.parent / job["outputInfo"]["gcsOutputDirectory"].removeprefix("gs://")
     errors = (folder / "prediction.errors_stats-00000-of-00001").read_text()
     assert "expected 2 features" in errors  # {"b64": …} is of another shape for this model
     assert job["state"] == "JOB_STATE_FAILED" and job["completionStats"] == {"failedCount": "1"}
@@ -160,9 +143,9 @@ def test_a_part_that_fails_is_counted(run: Run, home: Path) -> None:
     assert [each["prediction"] for each in results(home, job)] == [3, 7]
 
 
-def test_a_file_that_cannot_be_read_takes_nothing_from_the_others(run: Run, home: Path, bucket: Path) -> None:
-    (bucket / "whole").write_bytes(b"[1, 2]\n")
-    uris = [f"gs://{bucket.name}/{name}" for name in ("missing", "whole", "none-*")]
+def test_a_file_that_cannot_be_read_takes_nothing_from_the_others(run: Run, home: Path, inbox: Path) -> None:
+    (inbox / "whole").write_bytes(b"[1, 2]\n")
+    uris = [f"gs://{inbox.name}/{name}" for name in ("missing", "whole", "none-*")]
     source = {"gcsSource": {"uris": uris}}
     job = run(b"", inputConfig={"instancesFormat": "jsonl", **source})
     assert [each["prediction"] for each in results(home, job)] == [3]
@@ -185,16 +168,16 @@ def test_input_that_cannot_be_read(run: Run, content: bytes, options: tuple[str,
     assert job["state"] == "JOB_STATE_FAILED" and word in job["error"]["message"]
 
 
-def test_a_link_out_of_the_bucket_is_not_followed(run: Run, bucket: Path) -> None:
-    (bucket / "link").symlink_to("/etc/passwd")
+def test_a_link_out_of_the_bucket_is_not_followed(run: Run, inbox: Path) -> None:
+    (inbox / "link").symlink_to("/etc/passwd")
     job = run(b"", "jsonl", "link")
     assert job["state"] == "JOB_STATE_FAILED" and "outputInfo" not in job
 
 
-def test_a_job_is_cancelled(http: Http, model: str, bucket: Path) -> None:
-    (bucket / "input").write_bytes(b"[1, 2]\n" * 200_000)
+def test_a_job_is_cancelled(http: Http, model: str, inbox: Path) -> None:
+    (inbox / "input").write_bytes(b"[1, 2]\n" * 200_000)
     fields = {"manualBatchTuningParameters": {"batchSize": 1}}
-    name = http("POST", JOBS, body(model, bucket, **fields)).document["name"]
+    name = http("POST", JOBS, body(model, inbox, **fields)).document["name"]
     assert http("DELETE", f"/v1/{name}").document["error"]["status"] == "FAILED_PRECONDITION"
     assert http("POST", f"/v1/{name}:cancel", {}).document == {}
     assert ended(http, name)["state"] == "JOB_STATE_CANCELLED"
@@ -202,18 +185,20 @@ def test_a_job_is_cancelled(http: Http, model: str, bucket: Path) -> None:
     assert http("GET", f"/v1/{name}").status == 404
 
 
-def test_another_emulator_of_the_home_does_not_call_a_running_job_failed(
-    home: Path, http: Http, model: str, bucket: Path
+def test_another_emulator_of_the_home_cancels_a_running_job(
+    home: Path, http: Http, model: str, inbox: Path
 ) -> None:
-    (bucket / "input").write_bytes(b"[1, 2]\n" * 200_000)
+    (inbox / "input").write_bytes(b"[1, 2]\n" * 200_000)
     fields = {"manualBatchTuningParameters": {"batchSize": 1}}
-    name = http("POST", JOBS, body(model, bucket, **fields)).document["name"]
+    name = http("POST", JOBS, body(model, inbox, **fields)).document["name"]
     try:
-        assert wait_until(lambda: http("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING", 30)
+        wait_until(lambda: http("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING", patience=30)
         with emulator_service(home) as second:
             other = Http(second)
             assert other("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING"
             assert other("DELETE", f"/v1/{name}").document["error"]["status"] == "FAILED_PRECONDITION"
+            assert other("POST", f"/v1/{name}:cancel", {}).document == {}
+            assert ended(other, name)["state"] == "JOB_STATE_CANCELLED"
             other.connection.close()
     finally:
         http("POST", f"/v1/{name}:cancel", {})
@@ -243,7 +228,7 @@ def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run)
     def now() -> Document:
         return dict(http("GET", f"/v1/{job['name']}").document)
 
-    assert wait_until(lambda: now()["state"] == "JOB_STATE_FAILED", 10)  # once its thread has ended
+    wait_until(lambda: now()["state"] == "JOB_STATE_FAILED", patience=10)  # once its thread has ended
     assert "emulator ended" in now()["error"]["message"]
 
 
@@ -266,18 +251,18 @@ def test_a_job_whose_emulator_ended_has_failed(home: Path, http: Http, run: Run)
         ({"unknownField": 1}, 400),
     ],
 )
-def test_jobs_that_are_refused(http: Http, model: str, bucket: Path, change: Document, status: int) -> None:
-    reply = http("POST", JOBS, body(model, bucket) | change)
+def test_jobs_that_are_refused(http: Http, model: str, inbox: Path, change: Document, status: int) -> None:
+    reply = http("POST", JOBS, body(model, inbox) | change)
     assert reply.status == status and reply.document["error"]["message"], reply.body
 
 
 def test_many_jobs_at_once_lose_no_instance_and_stay_as_they_ended(
-    http: Http, url: str, model: str, bucket: Path
+    http: Http, url: str, model: str, inbox: Path
 ) -> None:
-    (bucket / "input").write_bytes(b"[1, 2]\n" * 40)
+    (inbox / "input").write_bytes(b"[1, 2]\n" * 40)
     fields = {"manualBatchTuningParameters": {"batchSize": 10}}
     names = [
-        http("POST", JOBS, body(model, bucket, displayName="many", **fields)).document["name"]
+        http("POST", JOBS, body(model, inbox, displayName="many", **fields)).document["name"]
         for _ in range(MOST_SERVERS + 4)
     ]
 
@@ -286,16 +271,16 @@ def test_many_jobs_at_once_lose_no_instance_and_stay_as_they_ended(
         return {each["state"] for each in found if each["name"] in names}
 
     seen: set[str] = set()
-    assert wait_until(lambda: seen.update(look()) or look() == {"JOB_STATE_SUCCEEDED"}, 120), seen
+    wait_until(lambda: seen.update(look()) or look() == {"JOB_STATE_SUCCEEDED"}, seen)
     assert "JOB_STATE_FAILED" not in seen
     for name in names:
         assert http("GET", f"/v1/{name}").document["completionStats"] == {"successfulCount": "40"}
 
 
-def test_a_large_file_of_a_list_is_not_cut(run: Run, bucket: Path) -> None:
-    with (bucket / "large").open("wb") as file:
+def test_a_large_file_of_a_list_is_not_cut(run: Run, inbox: Path) -> None:
+    with (inbox / "large").open("wb") as file:
         file.truncate(LONGEST_LINE + 1)
-    job = run(f"gs://{bucket.name}/large\n".encode(), "file-list")
+    job = run(f"gs://{inbox.name}/large\n".encode(), "file-list")
     assert job["state"] == "JOB_STATE_FAILED" and "large has more than" in job["error"]["message"]
 
 
@@ -319,7 +304,7 @@ def test_a_row_of_csv_with_other_columns_than_the_first(run: Run, row: str) -> N
     assert job["error"]["message"].endswith(f"row 2 has {row.count(',') + 1} values, and the first 2.")
 
 
-def test_a_bucket_alone_takes_the_output(run: Run, bucket: Path) -> None:
-    output = {"predictionsFormat": "jsonl", "gcsDestination": {"outputUriPrefix": f"gs://{bucket.name}"}}
+def test_a_bucket_alone_takes_the_output(run: Run, inbox: Path) -> None:
+    output = {"predictionsFormat": "jsonl", "gcsDestination": {"outputUriPrefix": f"gs://{inbox.name}"}}
     job = run(b"[1, 2]\n", outputConfig=output)
-    assert job["outputInfo"]["gcsOutputDirectory"].startswith(f"gs://{bucket.name}/prediction-sum-")
+    assert job["outputInfo"]["gcsOutputDirectory"].startswith(f"gs://{inbox.name}/prediction-sum-")

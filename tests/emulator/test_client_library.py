@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_service import StorageEndpoint
+from lib.storage_service import StorageEndpoint
 
 MIB = 1 << 20
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from emulator_report import report_calls
-from framework_index import SKLEARN, SUM, framework_index
+from lib.emulator_report import report_calls
+from lib.framework_index import SKLEARN, SUM, framework_index
+from lib.waiting import wait_until
 
 import vtrain
 from vtrain.emulator.running import environment_of, find_running, stop
@@ -63,12 +64,12 @@ class Gcloud:
 
     def until_ended(self, group: str, name: str) -> dict[str, object]:
         """What `describe` says once the job has ended."""
-        deadline = time.monotonic() + 120
-        while True:
+
+        def found() -> dict[str, object]:
             job: dict[str, object] = json.loads(self(group, "describe", name, "--format=json"))
-            if "endTime" in job:
-                return job
-            assert time.monotonic() < deadline, job
+            return job if "endTime" in job else {}
+
+        return wait_until(found)
 
     def close(self) -> None:
         """Stop the emulator, and keep its counts."""

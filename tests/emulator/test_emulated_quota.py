@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from functools import partial
 
-import pytest
-from emulator_service import emulator_service
-from storage_service import Http
-from test_training_http import PARENT, ended, job_document, refusal
+from lib.emulator_service import PARENT, emulator_service, ended, job_document, refusal
+from lib.storage_service import Http
 
 from vtrain.testing.script import Script
 
 MOST = 2
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    with emulator_service(tmp_path / "home", aip_dirs="local", most_jobs=MOST) as served:
-        yield served
-
-
-@pytest.fixture
-def http(url: str) -> Iterator[Http]:
-    made = Http(url)
-    yield made
-    made.connection.close()
+SERVE = partial(emulator_service, aip_dirs="local", most_jobs=MOST)
 
 
 def test_a_job_over_the_quota_is_refused_until_another_ends(http: Http) -> None:

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from emulator_report import report_calls
-from framework_index import SUM, framework_index
+from lib.emulator_report import report_calls
+from lib.framework_index import SUM, framework_index
 
 import vtrain
 

@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
+from lib.waiting import wait_until
 
 import vtrain
 from vtrain.emulator.running import find_running
 from vtrain.https_proxy import BUNDLE_VARIABLES
-from vtrain.retry import wait_until
 from vtrain.runtime.locks import lock_holder
 
 pytestmark = pytest.mark.end_to_end
@@ -53,7 +52,7 @@ class Machine:
             assert running.process > 1
             os.kill(running.process, signal.SIGKILL)
         locks = list((self.home / "emulator").glob("*.lock"))
-        assert wait_until(lambda: not any(map(lock_holder, locks)), 60, 0.01)
+        wait_until(lambda: not any(map(lock_holder, locks)))
 
 
 @pytest.fixture
@@ -321,14 +320,13 @@ def test_a_killed_emulator_loses_no_job(machine: Machine) -> None:
     machine.stop_all()
     assert json.loads(machine.run("status", "--format=json").stdout) == []
     url = machine.run("start", "--detach", "--port=0", "--backend=process").stdout.strip()
-    deadline = time.monotonic() + 60
-    while True:
+
+    def found() -> dict[str, object]:
         with urlopen(f"{url}/v1/{name}") as answer:
-            job = json.load(answer)
-        if "endTime" in job:
-            break
-        assert time.monotonic() < deadline, job
-        time.sleep(0.1)
+            job: dict[str, object] = json.load(answer)
+        return job if "endTime" in job else {}
+
+    job = wait_until(found)
     assert job["state"] == "JOB_STATE_SUCCEEDED", job
     assert machine.run("stop").returncode == 0
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 
 from vtrain.runtime.experiments import ExperimentRun, experiment_runs
 
@@ -17,7 +17,8 @@ CONTEXTS = f"{PARENT}/metadataStores/default/contexts"
 
 
 @pytest.fixture
-def http(vtrain_home: Path) -> Iterator[Http]:
+def stored(vtrain_home: Path) -> Iterator[Http]:
+    """Requests by hand to an emulator in the home of the commands, with a store of metadata."""
     with emulator_service(vtrain_home) as url:
         made = Http(url)
         post(made, f"{PARENT}/metadataStores?metadataStoreId=default", {})
@@ -31,17 +32,17 @@ def post(http: Http, path: str, body: Any) -> Any:
     return reply.document
 
 
-def add_run(http: Http, own_id: str, experiment: str, **logged: Any) -> None:
+def add_run(stored: Http, own_id: str, experiment: str, **logged: Any) -> None:
     fields = {"schemaTitle": "system.ExperimentRun", "displayName": own_id, "metadata": logged}
-    run = post(http, f"{CONTEXTS}?contextId={experiment}-{own_id}", fields)["name"]
+    run = post(stored, f"{CONTEXTS}?contextId={experiment}-{own_id}", fields)["name"]
     children = {"childContexts": [run]}
-    post(http, f"{CONTEXTS}/{experiment}:addContextChildren", children)
+    post(stored, f"{CONTEXTS}/{experiment}:addContextChildren", children)
 
 
-def test_runs_are_read_as_they_were_logged(http: Http, vtrain_home: Path) -> None:
-    post(http, f"{CONTEXTS}?contextId=digits", {"schemaTitle": "system.Experiment"})
-    add_run(http, "a", "digits", _params={"lr": 0.1}, _metrics={"accuracy": 0.9}, _state="COMPLETE")
-    add_run(http, "b", "digits")
+def test_runs_are_read_as_they_were_logged(stored: Http, vtrain_home: Path) -> None:
+    post(stored, f"{CONTEXTS}?contextId=digits", {"schemaTitle": "system.Experiment"})
+    add_run(stored, "a", "digits", _params={"lr": 0.1}, _metrics={"accuracy": 0.9}, _state="COMPLETE")
+    add_run(stored, "b", "digits")
     newest, first = experiment_runs(vtrain_home, 10)
     assert (newest.display_name, newest.args, newest.metrics) == ("b", {}, {})
     assert first == ExperimentRun(
@@ -55,22 +56,22 @@ def test_runs_are_read_as_they_were_logged(http: Http, vtrain_home: Path) -> Non
     )
 
 
-def test_a_series_counts_with_its_last_number(http: Http, vtrain_home: Path) -> None:
-    post(http, f"{CONTEXTS}?contextId=digits", {"schemaTitle": "system.Experiment"})
-    add_run(http, "a", "digits", _metrics={"accuracy": 0.9})
-    board = post(http, f"{PARENT}/tensorboards", {"displayName": "board"})["response"]["name"]
-    post(http, f"/v1/{board}/experiments?tensorboardExperimentId=digits", {})
+def test_a_series_counts_with_its_last_number(stored: Http, vtrain_home: Path) -> None:
+    post(stored, f"{CONTEXTS}?contextId=digits", {"schemaTitle": "system.Experiment"})
+    add_run(stored, "a", "digits", _metrics={"accuracy": 0.9})
+    board = post(stored, f"{PARENT}/tensorboards", {"displayName": "board"})["response"]["name"]
+    post(stored, f"/v1/{board}/experiments?tensorboardExperimentId=digits", {})
     runs = f"/v1/{board}/experiments/digits/runs"
-    post(http, f"{runs}?tensorboardRunId=a", {"displayName": "a"})
+    post(stored, f"{runs}?tensorboardRunId=a", {"displayName": "a"})
     for name, values in {"loss": [2, 1, 0.5], "accuracy": [0.1], "odd": ["NaN"], "empty": []}.items():
         series = {"displayName": name, "valueType": "SCALAR"}
-        made = post(http, f"{runs}/a/timeSeries", series)["name"].rpartition("/")[2]
+        made = post(stored, f"{runs}/a/timeSeries", series)["name"].rpartition("/")[2]
         points = [
             {"step": str(step), "wallTime": "2026-11-01T10:00:00Z", "scalar": {"value": value}}
             for step, value in enumerate(values)
         ]
         data = {"tensorboardTimeSeriesId": made, "valueType": "SCALAR", "values": points}
-        post(http, f"{runs}/a:write", {"timeSeriesData": [data]})
+        post(stored, f"{runs}/a:write", {"timeSeriesData": [data]})
     (run,) = experiment_runs(vtrain_home, 10)
     assert run.metrics == {"loss": 0.5, "accuracy": 0.9}
 
@@ -87,9 +88,9 @@ def test_a_series_counts_with_its_last_number(http: Http, vtrain_home: Path) -> 
         '{"schemaTitle": "system.Experiment"}',
     ],
 )
-def test_a_damaged_run_hides_no_other(http: Http, vtrain_home: Path, text: str) -> None:
-    post(http, f"{CONTEXTS}?contextId=digits", {})
-    add_run(http, "a", "digits", _params="x", _metrics=[1])
+def test_a_damaged_run_hides_no_other(stored: Http, vtrain_home: Path, text: str) -> None:
+    post(stored, f"{CONTEXTS}?contextId=digits", {})
+    add_run(stored, "a", "digits", _params="x", _metrics=[1])
     folder = vtrain_home / "emulator" / "metadataStores" / "us-central1.default" / "contexts"
     (folder / "digits-b.json").write_text(text, encoding="latin-1")
     assert [(run.display_name, run.args, run.metrics) for run in experiment_runs(vtrain_home, 10)] == [
@@ -97,9 +98,9 @@ def test_a_damaged_run_hides_no_other(http: Http, vtrain_home: Path, text: str) 
     ]
 
 
-def test_only_so_many_are_read(http: Http, vtrain_home: Path) -> None:
+def test_only_so_many_are_read(stored: Http, vtrain_home: Path) -> None:
     assert experiment_runs(vtrain_home / "nowhere", 10) == []
-    post(http, f"{CONTEXTS}?contextId=digits", {})
+    post(stored, f"{CONTEXTS}?contextId=digits", {})
     for own_id in "abc":
-        add_run(http, own_id, "digits")
+        add_run(stored, own_id, "digits")
     assert [run.display_name for run in experiment_runs(vtrain_home, 2)] == ["c", "b"]

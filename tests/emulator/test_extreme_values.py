@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
+
+
+@contextmanager
+def serve_an_object(home: Path) -> Iterator[str]:
+    (home / "buckets" / "bucket").mkdir(parents=True)
+    (home / "buckets" / "bucket" / "object").write_text("x" * 100)
+    with emulator_service(home) as address:
+        yield address
+
+
+SERVE = serve_an_object
+
 
 PARENT = "projects/p/locations/us-central1"
 NUMBERS = (
@@ -55,22 +68,6 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "persistentResources?persistentResourceId=x1": {"resourcePools": [{**POOL, "replicaCount": "HERE"}]},
 }
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    home: Path = tmp_path_factory.mktemp("extreme") / "home"
-    (home / "buckets" / "bucket").mkdir(parents=True)
-    (home / "buckets" / "bucket" / "object").write_text("x" * 100)
-    with emulator_service(home) as address:
-        yield address
-
-
-@pytest.fixture
-def http(url: str) -> Iterator[Http]:
-    made = Http(url)
-    yield made
-    made.connection.close()
 
 
 def refused(http: Http, method: str, path: str, body: str | None = None, **headers: str) -> None:

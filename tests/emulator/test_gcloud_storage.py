@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from storage_service import StorageEndpoint
+from lib.storage_service import StorageEndpoint
 
 pytestmark = [pytest.mark.gcloud, pytest.mark.timeout(300)]
 Gcloud = Callable[..., str]

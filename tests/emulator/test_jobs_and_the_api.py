@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_service import Http
+from lib.storage_service import Http
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
@@ -21,7 +22,6 @@ from vtrain.messages import states
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
-from vtrain.retry import wait_until
 
 PARENT = "projects/demo/locations/us-central1"
 REFUSED = "No emulator runs for this job, or it does not emulate "
@@ -51,6 +51,24 @@ def rest():
 def wait_for(number):
     while not os.path.exists(os.path.join(sys.argv[1], number)):
         time.sleep(0.05)
+"""
+LOGGING = f"""{BARE}
+def write(*entries, path="entries:write", **fields):
+    body = json.dumps({{"entries": entries, "logName": "projects/demo/logs/python", **fields}}).encode()
+    try:
+        place = f"https://logging.googleapis.com/v2/{{path}}"
+        return urllib.request.urlopen(urllib.request.Request(place, body), timeout=60).read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{{error.code}} " + error.read().decode()
+
+text = {{"textPayload": "by the library 1", "severity": "WARNING"}}
+payload = {{"message": "by the library 2", "step": 10**30}}
+told("answer", write(text, {{"jsonPayload": payload, "severity": 500}}))
+told("dry", write({{"textPayload": "never"}}, dryRun=True))
+for entry in (1, {{"textPayload": 1}}, {{"jsonPayload": "x"}}, {{"severity": 900}}, {{"severity": []}}):
+    told("wrong", write(entry))
+told("other", write(path="entries:tail"))
+told("done", os.environ["GOOGLE_CLOUD_DISABLE_GRPC"])
 """
 WITHOUT_LIBRARIES = f"""{BARE}
 told("project", metadata("project/project-id"))
@@ -96,11 +114,6 @@ for number in "123":
     each()
     told("took", time.monotonic() - began < 30)
 """
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
 
 
 @contextmanager
@@ -161,7 +174,7 @@ class Submitted:
             assert len(found) >= count or not states.has_ended(self.state()), lines
             return len(found) >= count
 
-        assert wait_until(has_come, 120, longest=0.1)
+        wait_until(has_come)
         return found[count - 1].partition(" ")[2]
 
     def state(self) -> str:
@@ -184,15 +197,15 @@ def refused(answer: str) -> bool:
 
 @pytest.mark.parametrize("backend", ["process", pytest.param("docker", marks=pytest.mark.docker)])
 def test_a_trainer_finds_credentials_and_the_api(
-    home: Path, tmp_path: Path, backend: str, request: pytest.FixtureRequest
+    vtrain_home: Path, tmp_path: Path, backend: str, request: pytest.FixtureRequest
 ) -> None:
     task = package_of(tmp_path, WITHOUT_LIBRARIES)
     if backend == "docker":
         image = request.getfixturevalue("base_image")
         command = ["python3", "-c", WITHOUT_LIBRARIES, "none"]
         task = {"containerSpec": {"imageUri": image, "command": command}}
-    with emulator(home, backend) as running:
-        job = submitted(running, home, task)
+    with emulator(vtrain_home, backend) as running:
+        job = submitted(running, vtrain_home, task)
         assert job.told("project") == "demo"
         assert '"displayName":"named"' in job.told("jobs")
         assert "The emulator does not emulate GET https://bigquery" in job.told("elsewhere")
@@ -202,10 +215,26 @@ def test_a_trainer_finds_credentials_and_the_api(
         assert job.told("token").startswith("404 ")
 
 
-def test_a_trainer_follows_the_emulator(home: Path, tmp_path: Path) -> None:
+def test_lines_for_cloud_logging_are_in_the_jobs_log(vtrain_home: Path, tmp_path: Path) -> None:
+    backend = open_backend("process", settings_at(vtrain_home))
+    document = pool_of(package_of(tmp_path, LOGGING))
+    made = backend.submit(backend.plan(from_document(CustomJob, document)))
+    job = Submitted(vtrain_home, "process", made.name)
+    assert (job.told("answer"), job.told("dry"), job.told("done")) == ("{}", "{}", "true")
+    assert all(job.told("wrong", number).startswith("400 ") for number in (1, 2, 3, 4, 5))
+    assert "does not emulate POST https://logging.googleapis.com/v2/entries:tail" in job.told("other")
+    entries = backend.logs(LogQuery(name=made.name, task_name="cloud-logging")).entries
+    assert [(one.severity, (one.json_payload or {})["message"]) for one in entries] == [
+        ("WARNING", "by the library 1"),
+        ("ERROR", "by the library 2"),
+    ]
+    assert (entries[1].json_payload or {})["step"] == 10**30
+
+
+def test_a_trainer_follows_the_emulator(vtrain_home: Path, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
-    with emulator(home, grpc=True) as first:
-        job = submitted(first, home, package_of(tmp_path, WITH_LIBRARIES))
+    with emulator(vtrain_home, grpc=True) as first:
+        job = submitted(first, vtrain_home, package_of(tmp_path, WITH_LIBRARIES))
         assert job.told("project") == "demo"
         (tmp_path / "1").touch()
         assert job.told("rest").startswith("200 ")
@@ -213,7 +242,7 @@ def test_a_trainer_follows_the_emulator(home: Path, tmp_path: Path) -> None:
     (tmp_path / "2").touch()
     assert refused(job.told("rest", 2))
     assert job.told("grpc", 2) == f"UNIMPLEMENTED {REFUSED}gRPC."
-    with emulator(home) as without, emulator(home, grpc=True) as second:
+    with emulator(vtrain_home) as without, emulator(vtrain_home, grpc=True) as second:
         assert first.port not in (without.port, second.port)
         (tmp_path / "3").touch()
         assert job.told("rest", 3).startswith("200 ")
@@ -221,11 +250,11 @@ def test_a_trainer_follows_the_emulator(home: Path, tmp_path: Path) -> None:
         assert [job.told("took", number) for number in (1, 2, 3)] == ["True"] * 3
 
 
-def test_a_job_that_no_emulator_took_reaches_none(home: Path, tmp_path: Path) -> None:
+def test_a_job_that_no_emulator_took_reaches_none(vtrain_home: Path, tmp_path: Path) -> None:
     document = pool_of(package_of(tmp_path, WITHOUT_LIBRARIES))
-    with emulator(home):
-        backend = open_backend("process", settings_at(home))
+    with emulator(vtrain_home):
+        backend = open_backend("process", settings_at(vtrain_home))
         made = backend.submit(backend.plan(from_document(CustomJob, document)))
-        job = Submitted(home, "process", made.name)
+        job = Submitted(vtrain_home, "process", made.name)
         assert job.told("project") == "local"
         assert refused(job.told("jobs"))

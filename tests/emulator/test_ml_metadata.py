@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 
 from vtrain.emulator.vertex import ml_metadata, resource_files
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _store(url: str) -> None:
+    http = Http(url)
+    assert http("GET", STORE).status == http("POST", f"{STORE}/contexts", {}).status == 404
+    assert http("POST", f"{PARENT}?metadataStoreId=default", {}).document["done"]
+    http.connection.close()
+
 
 Document = dict[str, Any]
 PARENT = "/v1/projects/demo/locations/us-central1/metadataStores"
 STORE = f"{PARENT}/default"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("metadata") / "home"
-
-
-@pytest.fixture(scope="module")
-def http(home: Path) -> Iterator[Http]:
-    with emulator_service(home) as url:
-        made = Http(url)
-        assert made("GET", STORE).status == made("POST", f"{STORE}/contexts", {}).status == 404
-        assert made("POST", f"{PARENT}?metadataStoreId=default", {}).document["done"]
-        yield made
-        made.connection.close()
 
 
 def make(http: Http, collection: str, own_id: str, **fields: Any) -> Document:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lib.waiting import wait_until
 
 import vtrain
 from vtrain.emulator import proxy as proxy_module
@@ -30,7 +31,6 @@ from vtrain.emulator.proxy import MOST_TUNNELS, Proxy
 from vtrain.emulator.storage.guard import Admission
 from vtrain.emulator.storage.storage_app import make_app
 from vtrain.https_proxy import direct_hosts, outer_proxy
-from vtrain.retry import wait_until
 
 # Python 3.10 warns where a client resets TLS.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
@@ -215,7 +215,7 @@ def settled(before: tuple[int, int]) -> None:
     def left() -> list[int]:
         return [now - then for now, then in zip(held(), before, strict=True)]
 
-    assert wait_until(lambda: max(left()) <= 0, 60, longest=0.2), left()
+    wait_until(lambda: max(left()) <= 0, lambda: left())
 
 
 def half_a_hello(served: Served) -> socket.socket:

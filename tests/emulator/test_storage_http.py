@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from storage_service import Http, StorageEndpoint, storage_service
+from lib.storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.atomic import publishing_file
 from vtrain.emulator.storage import object_store, stores
@@ -46,17 +46,17 @@ ODD_NAMES = (
 
 
 @pytest.fixture
-def place(http: Any, request: pytest.FixtureRequest) -> str:
+def place(by_hand: Any, request: pytest.FixtureRequest) -> str:
     """The path of a new bucket."""
     name = "b" + str(abs(hash(request.node.name)))
-    assert http("POST", "/storage/v1/b?project=demo", {"name": name}).status == 200
+    assert by_hand("POST", "/storage/v1/b?project=demo", {"name": name}).status == 200
     return f"b/{name}"
 
 
-def put(http: Any, place: str, name: str, content: bytes = b"content", **query: str) -> Any:
+def put(by_hand: Any, place: str, name: str, content: bytes = b"content", **query: str) -> Any:
     asked = "".join(f"&{key}={quote(value, safe='')}" for key, value in query.items())
     path = f"/upload/storage/v1/{place}/o?uploadType=media&name={quote(name, safe='')}{asked}"
-    return http("POST", path, content, content_type="text/plain")
+    return by_hand("POST", path, content, content_type="text/plain")
 
 
 def object_path(place: str, name: str) -> str:
@@ -69,54 +69,54 @@ def everything(home: Path) -> set[Path]:
 
 @pytest.mark.parametrize("name", ODD_NAMES, ids=ascii)
 def test_any_name_is_kept_and_leads_nowhere_else(
-    endpoint: StorageEndpoint, http: Any, place: str, name: str
+    endpoint: StorageEndpoint, by_hand: Any, place: str, name: str
 ) -> None:
     around = everything(endpoint.home.parent)
-    reply = put(http, place, name)
+    reply = put(by_hand, place, name)
     if name == "..":
         assert reply.status == 400
         return
     assert reply.document["name"] == name
-    assert http("GET", object_path(place, name) + "?alt=media").body == b"content"
-    listed = http("GET", f"/storage/v1/{place}/o").document["items"]
+    assert by_hand("GET", object_path(place, name) + "?alt=media").body == b"content"
+    listed = by_hand("GET", f"/storage/v1/{place}/o").document["items"]
     assert [found["name"] for found in listed] == [name]
     made = everything(endpoint.home.parent) - around
     inside = (Path("home/buckets") / place[2:], Path("home/storage"))
     assert made and all(any(path.is_relative_to(folder) for folder in inside) for path in made)
-    assert http("DELETE", object_path(place, name)).status == 204
-    assert http("GET", object_path(place, name)).status == 404
-    assert http("DELETE", f"/storage/v1/{place}").status == 204
+    assert by_hand("DELETE", object_path(place, name)).status == 204
+    assert by_hand("GET", object_path(place, name)).status == 404
+    assert by_hand("DELETE", f"/storage/v1/{place}").status == 204
 
 
 @pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b", "a")])
-def test_a_name_may_begin_with_another(http: Any, place: str, names: tuple[str, ...]) -> None:
+def test_a_name_may_begin_with_another(by_hand: Any, place: str, names: tuple[str, ...]) -> None:
     for name in names:
-        assert put(http, place, name, name.encode()).status == 200
+        assert put(by_hand, place, name, name.encode()).status == 200
     for name in names:
-        assert http("GET", object_path(place, name) + "?alt=media").body == name.encode()
-    listed = http("GET", f"/storage/v1/{place}/o").document["items"]
+        assert by_hand("GET", object_path(place, name) + "?alt=media").body == name.encode()
+    listed = by_hand("GET", f"/storage/v1/{place}/o").document["items"]
     assert [found["name"] for found in listed] == sorted(names)
     for name in names:
-        assert http("DELETE", object_path(place, name)).status == 204
-    assert "items" not in http("GET", f"/storage/v1/{place}/o").document
+        assert by_hand("DELETE", object_path(place, name)).status == 204
+    assert "items" not in by_hand("GET", f"/storage/v1/{place}/o").document
 
 
 def test_a_file_of_a_job_takes_the_place_of_an_object_aside(
-    endpoint: StorageEndpoint, http: Any, place: str
+    endpoint: StorageEndpoint, by_hand: Any, place: str
 ) -> None:
-    put(http, place, "a", b"file")
-    put(http, place, "a/b", b"aside")
-    http("DELETE", object_path(place, "a"))
+    put(by_hand, place, "a", b"file")
+    put(by_hand, place, "a/b", b"aside")
+    by_hand("DELETE", object_path(place, "a"))
     folder = endpoint.buckets / place[2:] / "a"
     folder.mkdir()
     (folder / "b").write_text("of a job")
-    assert http("GET", object_path(place, "a/b") + "?alt=media").body == b"of a job"
-    assert http("DELETE", object_path(place, "a/b")).status == 204
-    assert http("GET", object_path(place, "a/b")).status == 404
+    assert by_hand("GET", object_path(place, "a/b") + "?alt=media").body == b"of a job"
+    assert by_hand("DELETE", object_path(place, "a/b")).status == 204
+    assert by_hand("GET", object_path(place, "a/b")).status == 404
 
 
 def test_links_are_no_objects_and_lead_nowhere(
-    endpoint: StorageEndpoint, http: Any, place: str, tmp_path: Path
+    endpoint: StorageEndpoint, by_hand: Any, place: str, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").write_text("secret")
     folder = endpoint.buckets / place[2:]
@@ -124,50 +124,52 @@ def test_links_are_no_objects_and_lead_nowhere(
     (folder / "folder").symlink_to(tmp_path)
     (folder / "loop").symlink_to(folder)
     for name in ("file", "folder/secret", "loop/file"):
-        assert http("GET", object_path(place, name) + "?alt=media").status == 404
-    assert "items" not in http("GET", f"/storage/v1/{place}/o").document
-    assert put(http, place, "file", b"new").status == 200
-    assert put(http, place, "folder/secret", b"new").status == 200
+        assert by_hand("GET", object_path(place, name) + "?alt=media").status == 404
+    assert "items" not in by_hand("GET", f"/storage/v1/{place}/o").document
+    assert put(by_hand, place, "file", b"new").status == 200
+    assert put(by_hand, place, "folder/secret", b"new").status == 200
     assert (tmp_path / "secret").read_text() == "secret"
-    assert http("GET", object_path(place, "folder/secret") + "?alt=media").body == b"new"
+    assert by_hand("GET", object_path(place, "folder/secret") + "?alt=media").body == b"new"
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs a second file system")
-def test_a_bucket_on_another_disk(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+def test_a_bucket_on_another_disk(endpoint: StorageEndpoint, by_hand: Any, place: str) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
         folder = endpoint.buckets / place[2:]
         folder.rmdir()
         folder.symlink_to(other)
         for content in (b"first", b"second"):
-            made = put(http, place, "a/b", content)
+            made = put(by_hand, place, "a/b", content)
             assert made.status == 200, made.body
             assert (Path(other) / "a" / "b").read_bytes() == content
-        found = http("GET", object_path(place, "a/b"))
+        found = by_hand("GET", object_path(place, "a/b"))
         assert found.document == made.document
         assert [path.name for path in Path(other).rglob("*")] == ["a", "b"]
-        assert http("DELETE", object_path(place, "a/b")).status == 204
+        assert by_hand("DELETE", object_path(place, "a/b")).status == 204
 
 
-def test_a_file_that_is_being_staged_is_no_object(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+def test_a_file_that_is_being_staged_is_no_object(
+    endpoint: StorageEndpoint, by_hand: Any, place: str
+) -> None:
     with publishing_file(endpoint.buckets / place[2:] / "staged", mode=None) as temporary:
         temporary.write_bytes(b"half")
-        assert "items" not in http("GET", f"/storage/v1/{place}/o").document
-        assert http("GET", object_path(place, temporary.name)).status == 404
-        assert put(http, place, temporary.name, b"of a client").status == 200
+        assert "items" not in by_hand("GET", f"/storage/v1/{place}/o").document
+        assert by_hand("GET", object_path(place, temporary.name)).status == 404
+        assert put(by_hand, place, temporary.name, b"of a client").status == 200
         assert temporary.read_bytes() == b"half"
-        assert http("GET", object_path(place, temporary.name) + "?alt=media").body == b"of a client"
-        assert len(http("GET", f"/storage/v1/{place}/o").document["items"]) == 1
-    assert len(http("GET", f"/storage/v1/{place}/o").document["items"]) == 2
+        assert by_hand("GET", object_path(place, temporary.name) + "?alt=media").body == b"of a client"
+        assert len(by_hand("GET", f"/storage/v1/{place}/o").document["items"]) == 1
+    assert len(by_hand("GET", f"/storage/v1/{place}/o").document["items"]) == 2
 
 
-def test_links_of_the_user_are_not_removed(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+def test_links_of_the_user_are_not_removed(endpoint: StorageEndpoint, by_hand: Any, place: str) -> None:
     folder = endpoint.buckets / place[2:]
     (folder / "a").mkdir()
     (folder / "a" / "link").symlink_to(endpoint.home)
-    assert put(http, place, "a", b"aside").status == 200
+    assert put(by_hand, place, "a", b"aside").status == 200
     assert (folder / "a" / "link").is_symlink()
-    assert http("DELETE", object_path(place, "a")).status == 204
-    assert http("DELETE", f"/storage/v1/{place}").status == 409
+    assert by_hand("DELETE", object_path(place, "a")).status == 204
+    assert by_hand("DELETE", f"/storage/v1/{place}").status == 409
     assert (folder / "a" / "link").is_symlink()
 
 
@@ -175,19 +177,19 @@ def test_a_name_that_becomes_a_folder_and_back(endpoint: StorageEndpoint, place:
     strange: list[Any] = []
 
     def work(number: int) -> None:
-        http = Http(endpoint.url)
+        by_hand = Http(endpoint.url)
         for _ in range(40):
             for reply, usual in (
-                (put(http, place, "race", b"%d" % number * 1000), {200}),
-                (http("GET", object_path(place, "race") + "?alt=media"), {200, 404}),
-                (http("DELETE", object_path(place, "race")), {204, 404}),
-                (put(http, place, f"race/{number}"), {200}),
-                (http("GET", f"/storage/v1/{place}/o"), {200}),
-                (http("DELETE", object_path(place, f"race/{number}")), {204}),
+                (put(by_hand, place, "race", b"%d" % number * 1000), {200}),
+                (by_hand("GET", object_path(place, "race") + "?alt=media"), {200, 404}),
+                (by_hand("DELETE", object_path(place, "race")), {204, 404}),
+                (put(by_hand, place, f"race/{number}"), {200}),
+                (by_hand("GET", f"/storage/v1/{place}/o"), {200}),
+                (by_hand("DELETE", object_path(place, f"race/{number}")), {204}),
             ):
                 if reply.status not in usual:
                     strange.append(reply)
-        http.connection.close()
+        by_hand.connection.close()
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -197,18 +199,20 @@ def test_a_name_that_becomes_a_folder_and_back(endpoint: StorageEndpoint, place:
     assert strange == []
 
 
-def test_a_bucket_in_the_place_of_a_file_is_refused(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+def test_a_bucket_in_the_place_of_a_file_is_refused(
+    endpoint: StorageEndpoint, by_hand: Any, place: str
+) -> None:
     (endpoint.buckets / f"{place[2:]}-file").write_text("a file")
-    made = http("POST", "/storage/v1/b", {"name": f"{place[2:]}-file"})
+    made = by_hand("POST", "/storage/v1/b", {"name": f"{place[2:]}-file"})
     assert (made.status, made.document["error"]["errors"][0]["reason"]) == (409, "conflict")
 
 
-def test_names_that_no_object_has_are_refused(http: Any, place: str) -> None:
+def test_names_that_no_object_has_are_refused(by_hand: Any, place: str) -> None:
     for name in ("", ".", "..", "new\nline", "x" * 1025):
-        assert put(http, place, name).status == 400
+        assert put(by_hand, place, name).status == 400
     for name in ("ab", "UPPER", "a/b", "../up", "-dash", ""):
-        assert http("POST", "/storage/v1/b", {"name": name}).status == 400
-    assert http("GET", "/storage/v1/b/..%2F..").status == 404
+        assert by_hand("POST", "/storage/v1/b", {"name": name}).status == 400
+    assert by_hand("GET", "/storage/v1/b/..%2F..").status == 404
 
 
 @pytest.mark.parametrize(
@@ -224,10 +228,10 @@ def test_names_that_no_object_has_are_refused(http: Any, place: str) -> None:
         ("lines=1-2", 200, slice(None)),
     ],
 )
-def test_ranges(http: Any, place: str, asked: str, status: int, part: slice | None) -> None:
+def test_ranges(by_hand: Any, place: str, asked: str, status: int, part: slice | None) -> None:
     content = b"0123456789"
-    put(http, place, "digits", content)
-    reply = http("GET", f"/download{object_path(place, 'digits')}?alt=media", range=asked)
+    put(by_hand, place, "digits", content)
+    reply = by_hand("GET", f"/download{object_path(place, 'digits')}?alt=media", range=asked)
     assert reply.status == status
     if part is None:
         assert reply.document["error"]["errors"][0]["reason"] == "requestedRangeNotSatisfiable"
@@ -239,52 +243,52 @@ def test_ranges(http: Any, place: str, asked: str, status: int, part: slice | No
         assert reply.headers["content-range"] == f"bytes {start}-{stop - 1}/10"
 
 
-def start(http: Any, place: str, name: str = "upload", **query: str) -> str:
+def start(by_hand: Any, place: str, name: str = "upload", **query: str) -> str:
     """Begin a resumable upload; the path to send its content to."""
     asked = "".join(f"&{key}={value}" for key, value in query.items())
-    reply = http("POST", f"/upload/storage/v1/{place}/o?uploadType=resumable{asked}", {"name": name})
+    reply = by_hand("POST", f"/upload/storage/v1/{place}/o?uploadType=resumable{asked}", {"name": name})
     assert reply.status == 200
     location = urlsplit(reply.headers["location"])
     return f"{location.path}?{location.query}"
 
 
-def test_a_resumable_upload_goes_on_where_it_broke_off(http: Any, place: str) -> None:
+def test_a_resumable_upload_goes_on_where_it_broke_off(by_hand: Any, place: str) -> None:
     content = bytes(range(256)) * 4096
-    where = start(http, place)
+    where = start(by_hand, place)
     total = len(content)
-    asked = http("PUT", where, b"", content_range=f"bytes */{total}")
+    asked = by_hand("PUT", where, b"", content_range=f"bytes */{total}")
     assert (asked.status, asked.headers.get("range")) == (308, None)
-    first = http("PUT", where, content[:UNIT], content_range=f"bytes 0-{UNIT - 1}/{total}")
+    first = by_hand("PUT", where, content[:UNIT], content_range=f"bytes 0-{UNIT - 1}/{total}")
     assert (first.status, first.headers["range"]) == (308, f"bytes=0-{UNIT - 1}")
-    assert http("PUT", where, b"", content_range="bytes */*").headers["range"] == f"bytes=0-{UNIT - 1}"
-    assert http("GET", object_path(place, "upload")).status == 404
+    assert by_hand("PUT", where, b"", content_range="bytes */*").headers["range"] == f"bytes=0-{UNIT - 1}"
+    assert by_hand("GET", object_path(place, "upload")).status == 404
     again = content[UNIT - 100 :]  # an answer was lost, and some is sent again
-    last = http("PUT", where, again, content_range=f"bytes {UNIT - 100}-{total - 1}/{total}")
+    last = by_hand("PUT", where, again, content_range=f"bytes {UNIT - 100}-{total - 1}/{total}")
     assert (last.status, last.document["size"]) == (200, str(total))
-    assert http("GET", object_path(place, "upload") + "?alt=media").body == content
-    repeated = http("PUT", where, b"", content_range=f"bytes */{total}")
+    assert by_hand("GET", object_path(place, "upload") + "?alt=media").body == content
+    repeated = by_hand("PUT", where, b"", content_range=f"bytes */{total}")
     assert repeated.document["generation"] == last.document["generation"]
 
 
 def test_what_arrived_before_a_connection_broke_is_kept(
-    endpoint: StorageEndpoint, http: Any, place: str
+    endpoint: StorageEndpoint, by_hand: Any, place: str
 ) -> None:
-    where, total = start(http, place), 4 * UNIT
+    where, total = start(by_hand, place), 4 * UNIT
     parts = urlsplit(endpoint.url)
     with socket.create_connection((parts.hostname, parts.port)) as broken:
         head = f"PUT {where} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: {total}\r\n"
         head += f"Content-Range: bytes 0-{total - 1}/{total}\r\n\r\n"
         broken.sendall(head.encode() + b"x" * UNIT)
-    asked = http("PUT", where, b"", content_range=f"bytes */{total}")
+    asked = by_hand("PUT", where, b"", content_range=f"bytes */{total}")
     assert asked.status == 308
     held = int(asked.headers.get("range", "bytes=0--1").removeprefix("bytes=0-")) + 1
     rest = b"x" * (total - held)
-    done = http("PUT", where, rest, content_range=f"bytes {held}-{total - 1}/{total}")
+    done = by_hand("PUT", where, rest, content_range=f"bytes {held}-{total - 1}/{total}")
     assert done.document["size"] == str(total)
 
 
-def test_bad_chunks_are_refused(http: Any, place: str) -> None:
-    where = start(http, place)
+def test_bad_chunks_are_refused(by_hand: Any, place: str) -> None:
+    where = start(by_hand, place)
     for content, span in (
         (b"x" * 100, "bytes 0-99/1000"),
         (b"x" * 100, "bytes 0-99/*"),
@@ -298,8 +302,8 @@ def test_bad_chunks_are_refused(http: Any, place: str) -> None:
         (b"x", "bytes *-5/*"),
         (b"x", f"bytes 0-{10**19 - 1}/*"),
     ):
-        assert http("PUT", where, content, content_range=span).status == 400
-    assert http("PUT", where, b"all of it").document["size"] == "9"
+        assert by_hand("PUT", where, content, content_range=span).status == 400
+    assert by_hand("PUT", where, b"all of it").document["size"] == "9"
 
 
 def test_uploads_that_begin_at_once_push_out_old_ones_and_each_other_no_further(
@@ -308,10 +312,10 @@ def test_uploads_that_begin_at_once_push_out_old_ones_and_each_other_no_further(
     monkeypatch.setattr(stores, "MOST_SESSIONS", 4)
 
     def begin(number: int) -> int:
-        http = Http(endpoint.url)
+        by_hand = Http(endpoint.url)
         path = f"/upload/storage/v1/{place}/o?uploadType=resumable&name={number}"
-        with closing(http.connection):
-            return http("POST", path, {"name": str(number)}).status
+        with closing(by_hand.connection):
+            return by_hand("POST", path, {"name": str(number)}).status
 
     with ThreadPoolExecutor(16) as pool:
         assert {*pool.map(begin, range(400))} == {200}
@@ -320,131 +324,135 @@ def test_uploads_that_begin_at_once_push_out_old_ones_and_each_other_no_further(
 
 
 def test_a_list_reads_no_file_unless_its_checksum_is_asked_for(
-    endpoint: StorageEndpoint, http: Any, place: str, monkeypatch: pytest.MonkeyPatch
+    endpoint: StorageEndpoint, by_hand: Any, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What trainers have written may be of any size."""
     read: list[object] = []
     compute = object_store.file_crc32c
     monkeypatch.setattr(object_store, "file_crc32c", lambda file: (read.append(file), compute(file))[1])
     (endpoint.buckets / place.partition("/")[2] / "model").write_bytes(b"12345")
-    (item,) = http("GET", f"/storage/v1/{place}/o").document["items"]
+    (item,) = by_hand("GET", f"/storage/v1/{place}/o").document["items"]
     assert (item["name"], item["size"], "crc32c" in item, read) == ("model", "5", False, [])
-    (item,) = http("GET", f"/storage/v1/{place}/o?fields=items(name,crc32c)").document["items"]
-    assert (item["crc32c"], len(read)) == (http("GET", object_path(place, "model")).document["crc32c"], 1)
-    (item,) = http("GET", f"/storage/v1/{place}/o").document["items"]
+    (item,) = by_hand("GET", f"/storage/v1/{place}/o?fields=items(name,crc32c)").document["items"]
+    assert (item["crc32c"], len(read)) == (by_hand("GET", object_path(place, "model")).document["crc32c"], 1)
+    (item,) = by_hand("GET", f"/storage/v1/{place}/o").document["items"]
     assert item["crc32c"], "it is known now"
 
 
-def test_the_parts_of_an_upload_may_come_by_post(http: Any, place: str) -> None:
+def test_the_parts_of_an_upload_may_come_by_post(by_hand: Any, place: str) -> None:
     """As gcsfs sends them."""
     for name, parts in (("large", (b"x" * UNIT, b"end")), ("empty", (b"",))):
-        where, position, total = start(http, place, name), 0, sum(map(len, parts))
+        where, position, total = start(by_hand, place, name), 0, sum(map(len, parts))
         for part in parts:
             end = position + len(part)
             span = f"{position}-{end - 1}" if part else "*"
             whole = str(total) if end == total else "*"
-            reply = http("POST", where, part, content_range=f"bytes {span}/{whole}")
+            reply = by_hand("POST", where, part, content_range=f"bytes {span}/{whole}")
             position = end
         assert (reply.status, reply.document["size"]) == (200, str(total))
-        assert http("GET", object_path(place, name) + "?alt=media").body == b"".join(parts)
+        assert by_hand("GET", object_path(place, name) + "?alt=media").body == b"".join(parts)
 
 
-def test_of_a_chunk_whole_units_are_kept_unless_it_is_the_last(http: Any, place: str) -> None:
+def test_of_a_chunk_whole_units_are_kept_unless_it_is_the_last(by_hand: Any, place: str) -> None:
     """gcsfs up to 2026.4 sends whatever it has, and goes on from the `Range` of the answer."""
     content = bytes(range(256)) * 4096 + b"end"
-    where, held = start(http, place), 0
+    where, held = start(by_hand, place), 0
     while held + UNIT < len(content):
         part = content[held : held + UNIT + 12345]
-        reply = http("POST", where, part, content_range=f"bytes {held}-{held + len(part) - 1}/*")
+        reply = by_hand("POST", where, part, content_range=f"bytes {held}-{held + len(part) - 1}/*")
         held += UNIT
         assert (reply.status, reply.headers["range"]) == (308, f"bytes=0-{held - 1}")
-    last = http(
+    last = by_hand(
         "POST", where, content[held:], content_range=f"bytes {held}-{len(content) - 1}/{len(content)}"
     )
     assert (last.status, last.document["size"]) == (200, str(len(content)))
-    assert http("GET", object_path(place, "upload") + "?alt=media").body == content
+    assert by_hand("GET", object_path(place, "upload") + "?alt=media").body == content
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 5, bytes(3 * UNIT + 7)], ids=len)
 @pytest.mark.parametrize("known", [True, False])
-def test_the_body_may_say_where_the_content_ends(http: Any, place: str, content: bytes, known: bool) -> None:
+def test_the_body_may_say_where_the_content_ends(
+    by_hand: Any, place: str, content: bytes, known: bool
+) -> None:
     """As Node's client streams: `bytes 0-*/*`, and from where it broke off after that."""
-    where, total = start(http, place), len(content) if known else "*"
+    where, total = start(by_hand, place), len(content) if known else "*"
     held = UNIT if len(content) > UNIT else 0
     if held:
-        http("PUT", where, content[:held], content_range=f"bytes 0-{held - 1}/*")
-    done = http("PUT", where, content[held:], content_range=f"bytes {held}-*/{total}")
+        by_hand("PUT", where, content[:held], content_range=f"bytes 0-{held - 1}/*")
+    done = by_hand("PUT", where, content[held:], content_range=f"bytes {held}-*/{total}")
     assert (done.status, done.document["size"]) == (200, str(len(content)))
-    assert http("GET", object_path(place, "upload") + "?alt=media").body == content
+    assert by_hand("GET", object_path(place, "upload") + "?alt=media").body == content
 
 
-def test_a_client_that_takes_308_for_a_redirect_gets_200(http: Any, place: str) -> None:
+def test_a_client_that_takes_308_for_a_redirect_gets_200(by_hand: Any, place: str) -> None:
     """As Go's asks for: https://github.com/googleapis/google-api-go-client, `gensupport/resumable.go`."""
-    where, asks = start(http, place), {"X_GUploader_No_308": "yes"}
-    part = http("POST", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*", **asks)
+    where, asks = start(by_hand, place), {"X_GUploader_No_308": "yes"}
+    part = by_hand("POST", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*", **asks)
     assert (part.status, part.headers["range"], part.body) == (200, f"bytes=0-{UNIT - 1}", b"")
     assert part.headers["x-http-status-code-override"] == "308"
-    last = http("POST", where, b"", content_range=f"bytes */{UNIT}", **asks)
+    last = by_hand("POST", where, b"", content_range=f"bytes */{UNIT}", **asks)
     assert (last.status, last.document["size"]) == (200, str(UNIT))
     assert "x-http-status-code-override" not in last.headers
 
 
-def test_a_post_may_name_another_method(http: Any, place: str) -> None:
+def test_a_post_may_name_another_method(by_hand: Any, place: str) -> None:
     """Java's client cannot send PATCH."""
-    put(http, place, "a/b")
+    put(by_hand, place, "a/b")
     path, changes = object_path(place, "a/b"), {"contentType": "text/x-own"}
-    assert http("POST", path, changes).status == 405
-    assert http("POST", path, changes, X_HTTP_Method_Override="PATCH").status == 200
-    assert http("GET", path).document["contentType"] == "text/x-own"
-    assert http("GET", path, X_HTTP_Method_Override="DELETE").status == 200
-    assert http("POST", path, X_HTTP_Method_Override="no such").status == 405
-    assert http("POST", path, X_HTTP_Method_Override="DELETE").status == 204
-    assert http("GET", path).status == 404
+    assert by_hand("POST", path, changes).status == 405
+    assert by_hand("POST", path, changes, X_HTTP_Method_Override="PATCH").status == 200
+    assert by_hand("GET", path).document["contentType"] == "text/x-own"
+    assert by_hand("GET", path, X_HTTP_Method_Override="DELETE").status == 200
+    assert by_hand("POST", path, X_HTTP_Method_Override="no such").status == 405
+    assert by_hand("POST", path, X_HTTP_Method_Override="DELETE").status == 204
+    assert by_hand("GET", path).status == 404
 
 
-def test_the_policy_of_a_bucket_is_kept(http: Any, place: str) -> None:
+def test_the_policy_of_a_bucket_is_kept(by_hand: Any, place: str) -> None:
     path = f"/storage/v1/{place}/iam"
-    first = http("GET", path + "?optionsRequestedPolicyVersion=3").document
+    first = by_hand("GET", path + "?optionsRequestedPolicyVersion=3").document
     roles = [one["role"].rpartition(".")[2] for one in first["bindings"]]
     assert roles == ["legacyBucketOwner", "legacyBucketReader"]
     bindings = [{"role": "roles/storage.objectViewer", "members": ["allUsers"]}]
-    kept = http("PUT", path, {**first, "bindings": bindings}).document
-    assert (kept["bindings"], kept == http("GET", path).document) == (bindings, True)
-    assert http("PUT", path, {"bindings": [], "etag": first["etag"]}).status == 412
-    assert http("PUT", path, {"bindings": []}).document["bindings"] == []
-    assert http("DELETE", f"/storage/v1/{place}").status == 204
-    assert http("GET", path).status == 404
+    kept = by_hand("PUT", path, {**first, "bindings": bindings}).document
+    assert (kept["bindings"], kept == by_hand("GET", path).document) == (bindings, True)
+    assert by_hand("PUT", path, {"bindings": [], "etag": first["etag"]}).status == 412
+    assert by_hand("PUT", path, {"bindings": []}).document["bindings"] == []
+    assert by_hand("DELETE", f"/storage/v1/{place}").status == 204
+    assert by_hand("GET", path).status == 404
 
 
 @pytest.mark.parametrize("bindings", [{}, [{"members": []}], [{"role": "r", "members": [1]}]])
-def test_a_policy_of_another_shape_is_refused(http: Any, place: str, bindings: Any) -> None:
-    assert http("PUT", f"/storage/v1/{place}/iam", {"bindings": bindings}).status == 400
-    assert len(http("GET", f"/storage/v1/{place}/iam").document["bindings"]) == 2
+def test_a_policy_of_another_shape_is_refused(by_hand: Any, place: str, bindings: Any) -> None:
+    assert by_hand("PUT", f"/storage/v1/{place}/iam", {"bindings": bindings}).status == 400
+    assert len(by_hand("GET", f"/storage/v1/{place}/iam").document["bindings"]) == 2
 
 
-def test_a_bucket_has_the_number_that_jobs_have(http: Any, place: str) -> None:
-    assert http("GET", f"/storage/v1/{place}").document["projectNumber"] == LOCAL_PROJECT_NUMBER
+def test_a_bucket_has_the_number_that_jobs_have(by_hand: Any, place: str) -> None:
+    assert by_hand("GET", f"/storage/v1/{place}").document["projectNumber"] == LOCAL_PROJECT_NUMBER
 
 
-def test_a_cancelled_upload_is_gone(endpoint: StorageEndpoint, http: Any, place: str) -> None:
-    where = start(http, place)
-    http("PUT", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*")
-    assert http("DELETE", where).status == 499
-    assert http("PUT", where, b"", content_range="bytes */*").status == 404
-    assert http("GET", object_path(place, "upload")).status == 404
+def test_a_cancelled_upload_is_gone(endpoint: StorageEndpoint, by_hand: Any, place: str) -> None:
+    where = start(by_hand, place)
+    by_hand("PUT", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*")
+    assert by_hand("DELETE", where).status == 499
+    assert by_hand("PUT", where, b"", content_range="bytes */*").status == 404
+    assert by_hand("GET", object_path(place, "upload")).status == 404
 
 
-def test_the_condition_of_an_upload_counts_at_its_end(http: Any, place: str) -> None:
-    where = start(http, place, ifGenerationMatch="0")
-    put(http, place, "upload", b"somebody was faster")
-    late = http("PUT", where, b"late")
+def test_the_condition_of_an_upload_counts_at_its_end(by_hand: Any, place: str) -> None:
+    where = start(by_hand, place, ifGenerationMatch="0")
+    put(by_hand, place, "upload", b"somebody was faster")
+    late = by_hand("PUT", where, b"late")
     assert (late.status, late.document["error"]["errors"][0]["reason"]) == (412, "conditionNotMet")
-    assert http("GET", object_path(place, "upload") + "?alt=media").body == b"somebody was faster"
+    assert by_hand("GET", object_path(place, "upload") + "?alt=media").body == b"somebody was faster"
 
 
 @pytest.mark.parametrize("newline", [b"\r\n", b"\n"], ids=["crlf", "lf"])
 @pytest.mark.parametrize("content", [b"", b"x", b"\r\n--bo\r\n", b"ends\r", b"\n" * 9, bytes(3 << 20)])
-def test_multipart_bodies_of_any_line_ending(http: Any, place: str, newline: bytes, content: bytes) -> None:
+def test_multipart_bodies_of_any_line_ending(
+    by_hand: Any, place: str, newline: bytes, content: bytes
+) -> None:
     body = newline.join(
         [
             b"--bound'ary",
@@ -461,32 +469,32 @@ def test_multipart_bodies_of_any_line_ending(http: Any, place: str, newline: byt
         ]
     )
     path = f"/upload/storage/v1/{place}/o?uploadType=multipart"
-    found = http("POST", path, body, content_type='multipart/related; boundary="bound\'ary"')
+    found = by_hand("POST", path, body, content_type='multipart/related; boundary="bound\'ary"')
     assert (found.status, found.document["contentType"]) == (200, "text/x-own")
     assert found.document["metadata"] == {"k": "v"}
-    assert http("GET", object_path(place, "both") + "?alt=media").body == content
-    broken = http(
+    assert by_hand("GET", object_path(place, "both") + "?alt=media").body == content
+    broken = by_hand(
         "POST", path, body.removesuffix(b"--bound'ary--" + newline), content_type="multipart/related"
     )
     assert broken.status == 400
 
 
-def test_checksums_in_headers_count(http: Any, place: str) -> None:
+def test_checksums_in_headers_count(by_hand: Any, place: str) -> None:
     path = f"/upload/storage/v1/{place}/o?uploadType=media&name=sum"
-    assert http("POST", path, b"x", content_md5="AAAAAAAAAAAAAAAAAAAAAA==").status == 400
-    assert http("POST", path, b"x", x_goog_hash="crc32c=AAAAAA==").status == 400
+    assert by_hand("POST", path, b"x", content_md5="AAAAAAAAAAAAAAAAAAAAAA==").status == 400
+    assert by_hand("POST", path, b"x", x_goog_hash="crc32c=AAAAAA==").status == 400
     good = {"x_goog_hash": "crc32c=KAwGng==,md5=eB5eJF1ptWaXm4bijSPyxw=="}
-    assert http("POST", path, b"0123456789", **good).status == 200
+    assert by_hand("POST", path, b"0123456789", **good).status == 200
 
 
-def test_a_refusal_is_read_by_a_client_that_is_still_sending(http: Any) -> None:
+def test_a_refusal_is_read_by_a_client_that_is_still_sending(by_hand: Any) -> None:
     path = "/upload/storage/v1/b/no-such-bucket/o?uploadType=media&name=x"
-    reply = http("POST", path, bytes(20 << 20))
+    reply = by_hand("POST", path, bytes(20 << 20))
     assert reply.status == 404
-    assert http("GET", "/storage/v1/b").status == 200
+    assert by_hand("GET", "/storage/v1/b").status == 200
 
 
-def test_nonsense_is_refused_in_the_words_of_the_api(http: Any, place: str) -> None:
+def test_nonsense_is_refused_in_the_words_of_the_api(by_hand: Any, place: str) -> None:
     uploads = f"/upload/storage/v1/{place}/o"
     for method, path, body, status in (
         ("POST", "/storage/v1/b", b"{", 400),
@@ -504,7 +512,7 @@ def test_nonsense_is_refused_in_the_words_of_the_api(http: Any, place: str) -> N
         ("POST", "/batch/storage/v1", b"", 400),
         ("GET", "/storage/v2/anything", None, 404),
     ):
-        reply = http(method, path, body)
+        reply = by_hand(method, path, body)
         assert reply.status == status, (path, reply.body)
         assert reply.document["error"]["code"] == status
         assert reply.document["error"]["errors"][0]["domain"] == "global"
@@ -512,12 +520,12 @@ def test_nonsense_is_refused_in_the_words_of_the_api(http: Any, place: str) -> N
 
 def test_a_service_that_ends_leaves_no_unfinished_upload(tmp_path: Path) -> None:
     with storage_service(tmp_path) as running:
-        http = Http(running.url)
-        http("POST", "/storage/v1/b", {"name": "bucket"})
-        where = start(http, "b/bucket")
-        http("PUT", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*")
+        by_hand = Http(running.url)
+        by_hand("POST", "/storage/v1/b", {"name": "bucket"})
+        where = start(by_hand, "b/bucket")
+        by_hand("PUT", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*")
         assert everything(tmp_path / "storage" / "uploads")
-        http.connection.close()
+        by_hand.connection.close()
     assert not everything(tmp_path / "storage" / "uploads")
 
 
@@ -526,9 +534,9 @@ def test_a_service_that_ends_does_not_wait_for_an_upload_that_hangs(
 ) -> None:
     monkeypatch.setattr("vtrain.emulator.http_server.SHUTDOWN_SECONDS", 0.1)
     with storage_service(tmp_path) as running:
-        http = Http(running.url)
-        http("POST", "/storage/v1/b", {"name": "bucket"})
-        connection = http.connection
+        by_hand = Http(running.url)
+        by_hand("POST", "/storage/v1/b", {"name": "bucket"})
+        connection = by_hand.connection
         connection.putrequest("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=a")
         connection.putheader("Content-Length", "10")
         connection.endheaders(b"half")
@@ -542,7 +550,7 @@ def test_a_service_that_ends_does_not_wait_for_an_upload_that_hangs(
 
 
 def test_two_services_of_one_home_keep_each_others_conditions(
-    endpoint: StorageEndpoint, http: Any, place: str
+    endpoint: StorageEndpoint, by_hand: Any, place: str
 ) -> None:
     """The second runs in a process of its own."""
     program = (
@@ -572,43 +580,43 @@ def test_two_services_of_one_home_keep_each_others_conditions(
 
 
 def _put_once(url: str, place: str) -> int:
-    http = Http(url)
+    by_hand = Http(url)
     try:
-        return int(put(http, place, "once", b"x" * 10_000, ifGenerationMatch="0").status)
+        return int(put(by_hand, place, "once", b"x" * 10_000, ifGenerationMatch="0").status)
     finally:
-        http.connection.close()
+        by_hand.connection.close()
 
 
-def test_a_composition_may_remove_its_parts(http: Any, place: str) -> None:
+def test_a_composition_may_remove_its_parts(by_hand: Any, place: str) -> None:
     for name in ("1", "2"):
-        put(http, place, name, name.encode())
+        put(by_hand, place, name, name.encode())
     parts = {"sourceObjects": [{"name": "1"}, {"name": "2"}], "deleteSourceObjects": True}
-    assert http("POST", object_path(place, "1") + "/compose", parts).document["size"] == "2"
-    assert http("GET", object_path(place, "1") + "?alt=media").body == b"12"
-    assert http("GET", object_path(place, "2")).status == 404
+    assert by_hand("POST", object_path(place, "1") + "/compose", parts).document["size"] == "2"
+    assert by_hand("GET", object_path(place, "1") + "?alt=media").body == b"12"
+    assert by_hand("GET", object_path(place, "2")).status == 404
 
 
 def test_a_disk_that_refuses_is_an_error_of_the_service(
-    endpoint: StorageEndpoint, http: Any, place: str, tmp_path: Path
+    endpoint: StorageEndpoint, by_hand: Any, place: str, tmp_path: Path
 ) -> None:
     uploads = endpoint.home / "storage" / "uploads"
     uploads.rename(tmp_path / "kept")
     uploads.write_text("a file where a folder has to be")
     try:
-        reply = put(http, place, "x")
+        reply = put(by_hand, place, "x")
     finally:
         uploads.unlink()
         (tmp_path / "kept").rename(uploads)
     assert reply.status == 500
     assert reply.document["error"]["errors"][0]["reason"] == "backendError"
-    assert put(http, place, "x").status == 200
+    assert put(by_hand, place, "x").status == 200
 
 
 def test_readers_of_an_object_that_is_overwritten_get_one_whole_version(
-    endpoint: StorageEndpoint, http: Any, place: str
+    endpoint: StorageEndpoint, by_hand: Any, place: str
 ) -> None:
     versions = {bytes([letter]) * (1 << 20) for letter in b"abc"}
-    put(http, place, "busy", min(versions))
+    put(by_hand, place, "busy", min(versions))
     writing = threading.Event()
 
     def write() -> None:
@@ -622,22 +630,22 @@ def test_readers_of_an_object_that_is_overwritten_get_one_whole_version(
     thread = threading.Thread(target=write)
     thread.start()
     while not writing.is_set():
-        reply = http("GET", object_path(place, "busy") + "?alt=media")
+        reply = by_hand("GET", object_path(place, "busy") + "?alt=media")
         assert reply.status == 200 and reply.body in versions
-        found = http("GET", object_path(place, "busy")).document
+        found = by_hand("GET", object_path(place, "busy")).document
         assert "md5Hash" in found and found["contentType"] == "text/plain"
     thread.join()
 
 
-def test_a_head_request_tells_size_and_checksum(http: Any, place: str) -> None:
-    put(http, place, "x", b"0123456789")
-    reply = http("HEAD", f"/download{object_path(place, 'x')}")
+def test_a_head_request_tells_size_and_checksum(by_hand: Any, place: str) -> None:
+    put(by_hand, place, "x", b"0123456789")
+    reply = by_hand("HEAD", f"/download{object_path(place, 'x')}")
     assert (reply.status, reply.body, reply.headers["content-length"]) == (200, b"", "10")
 
 
 @pytest.mark.parametrize("name", ["%ff", "a%C3", "%ed%a0%80"])
 def test_a_name_that_is_not_utf8_is_refused(
-    endpoint: StorageEndpoint, http: Any, place: str, name: str
+    endpoint: StorageEndpoint, by_hand: Any, place: str, name: str
 ) -> None:
     around = everything(endpoint.home)
     upload = f"/upload/storage/v1/{place}/o"
@@ -648,7 +656,7 @@ def test_a_name_that_is_not_utf8_is_refused(
         ("DELETE", f"/storage/v1/{place}/o/{name}"),
         ("GET", f"/storage/v1/{place}/o?prefix={name}"),
     ):
-        reply = http(method, path, b"x" if method == "POST" else None)
+        reply = by_hand(method, path, b"x" if method == "POST" else None)
         assert (reply.status, "not UTF-8" in reply.document["error"]["message"]) == (400, True), path
     assert everything(endpoint.home) == around
 
@@ -666,13 +674,13 @@ WRONG_TYPES: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.parametrize("fields", WRONG_TYPES, ids=str)
-def test_metadata_of_another_type_is_refused(http: Any, place: str, fields: dict[str, Any]) -> None:
-    put(http, place, "x")
-    before = http("GET", object_path(place, "x")).document
+def test_metadata_of_another_type_is_refused(by_hand: Any, place: str, fields: dict[str, Any]) -> None:
+    put(by_hand, place, "x")
+    before = by_hand("GET", object_path(place, "x")).document
     upload = f"/upload/storage/v1/{place}/o?uploadType=resumable"
-    assert http("PATCH", object_path(place, "x"), fields).status == 400
-    assert http("PUT", object_path(place, "x"), fields).status == 400
-    assert http("POST", upload, {"name": "y", **fields}).status == 400
-    assert http("POST", f"{object_path(place, 'x')}/copyTo/{place}/o/y", fields).status == 400
-    assert http("GET", object_path(place, "x")).document == before
-    assert http("GET", object_path(place, "y")).status == 404
+    assert by_hand("PATCH", object_path(place, "x"), fields).status == 400
+    assert by_hand("PUT", object_path(place, "x"), fields).status == 400
+    assert by_hand("POST", upload, {"name": "y", **fields}).status == 400
+    assert by_hand("POST", f"{object_path(place, 'x')}/copyTo/{place}/o/y", fields).status == 400
+    assert by_hand("GET", object_path(place, "x")).document == before
+    assert by_hand("GET", object_path(place, "y")).status == 404

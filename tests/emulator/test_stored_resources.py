@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.storage_service import Http
+from lib.waiting import wait_until
 
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.messages.kept_resources import Dataset
-from vtrain.retry import wait_until
 
 PARENT = "/v1/projects/demo/locations/us-central1"
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stored") / "home"
-
-
-@pytest.fixture(scope="module")
-def http(home: Path) -> Iterator[Http]:
-    with emulator_service(home) as url:
-        made = Http(url)
-        yield made
-        made.connection.close()
 
 
 def made(http: Http, collection: str, **fields: Any) -> dict[str, Any]:
@@ -167,7 +152,7 @@ def test_a_pipeline_reads_a_dataset_by_its_id(http: Http, home: Path) -> None:
         found.update(http("GET", f"/v1/{begun.document['name']}").document)
         return "endTime" in found
 
-    assert wait_until(has_ended, 60)
+    wait_until(has_ended)
     assert found["state"] == "PIPELINE_STATE_SUCCEEDED", found
     assert found["inputDataConfig"]["datasetId"] == "gs://tables/data.csv"
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 
 from vtrain.emulator.vertex import tensorboards
 from vtrain.emulator.vertex.resource_files import ResourceFiles
@@ -17,19 +16,6 @@ from vtrain.emulator.vertex.resource_files import ResourceFiles
 Document = dict[str, Any]
 PARENT = "/v1/projects/demo/locations/us-central1/tensorboards"
 TIME = "2026-01-02T03:04:05Z"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("boards") / "home"
-
-
-@pytest.fixture(scope="module")
-def http(home: Path) -> Iterator[Http]:
-    with emulator_service(home) as url:
-        made = Http(url)
-        yield made
-        made.connection.close()
 
 
 def made(http: Http, verb: str, path: str, body: Any = None) -> Document:

@@ -3,79 +3,22 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http
+from lib.emulator_service import PARENT, Document, emulator_service, ended, job_document, refusal
+from lib.storage_service import Http
 
-import vtrain
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 from vtrain.messages.training_task import CUSTOM_TASK
-from vtrain.testing.script import Script, script_job
+from vtrain.testing.script import Script
 
-ROOT = Path(vtrain.__file__).parent.parent
-PARENT = "/v1/projects/demo/locations/us-central1"
-Document = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("emulator") / "home"
-
-
-@pytest.fixture(scope="module")
-def url(home: Path) -> Iterator[str]:
-    with emulator_service(home, aip_dirs="local") as served:
-        yield served
-
-
-@pytest.fixture
-def http(url: str) -> Iterator[Http]:
-    made = Http(url)
-    yield made
-    made.connection.close()
-
-
-def job_document(*scripts: Script, name: str = "job", **fields: Any) -> Document:
-    """A job as the SDK writes it."""
-    pools = [
-        {
-            "machineSpec": {"machineType": "n1-standard-4"},
-            "replicaCount": "1",
-            "pythonPackageSpec": {
-                "executorImageUri": "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest",
-                "pythonModule": pool.python_package_spec.python_module,
-                "args": list(pool.python_package_spec.args),
-                "env": [{"name": "PYTHONPATH", "value": str(ROOT)}],
-            },
-        }
-        for pool in script_job(*scripts).job_spec.worker_pool_specs
-        if pool.python_package_spec is not None
-    ]
-    return {"displayName": name, "jobSpec": {"workerPoolSpecs": pools}, **fields}
-
-
-def ended(http: Http, name: str) -> Document:
-    deadline = time.monotonic() + 60
-    while True:
-        job: Document = http("GET", f"/v1/{name}").document
-        if "endTime" in job:
-            return job
-        assert time.monotonic() < deadline, job
-        time.sleep(0.05)
-
-
-def refusal(reply: Any, status: int, word: str) -> str:
-    """The message of an error in the service's envelope."""
-    error = reply.document["error"]
-    assert (reply.status, error["code"], error["status"]) == (status, status, word), error
-    return str(error["message"])
+SERVE = partial(emulator_service, aip_dirs="local")
+"""How this module's emulator is started."""
 
 
 def test_the_life_of_a_job(http: Http) -> None:

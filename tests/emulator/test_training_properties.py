@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-import pytest
-from emulator_service import emulator_service
 from hypothesis import given
 from hypothesis import strategies as st
-from job_strategies import valid_jobs
-from storage_service import Http
+from lib.job_strategies import valid_jobs
+from lib.storage_service import Http
 
 from vtrain.emulator.vertex.documents import masked, read_body, with_enum_numbers, with_project
 from vtrain.emulator.vertex.filters import read_filter
@@ -49,14 +46,6 @@ QUERIES = st.dictionaries(
     st.text(max_size=30),
     max_size=3,
 )
-
-
-@pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
-    with emulator_service(tmp_path_factory.mktemp("emulator") / "home") as url:
-        made = Http(url)
-        yield made
-        made.connection.close()
 
 
 @given(

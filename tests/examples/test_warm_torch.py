@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from vtrain.retry import wait_until
+from lib.waiting import wait_until
 
 pytestmark = [
     pytest.mark.torch,
@@ -52,7 +51,7 @@ def test_forks_of_pytorch_compute_and_draw_numbers_of_their_own(
         assert ended.code == 0, ended.err
         log = vtrain("custom-jobs", "stream-logs", "@last", "--format=value(message)").out
         told.append(next(line.split() for line in log.splitlines() if line.startswith("TOLD ")))
-        assert wait_until(lambda: any(vtrain_home.glob("slots/*/*.socket")), 120), log
+        wait_until(lambda: any(vtrain_home.glob("slots/*/*.socket")), log)
     assert [line[1] for line in told] == ["False", "True", "True"]
     assert len({line[2] for line in told}) == 3
     assert len({line[3] for line in told}) == 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
@@ -20,7 +20,7 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
-from vtrain.messages.log import LogQuery
+from vtrain.messages.log import LogPage, LogQuery
 from vtrain.runtime.capacity.offer import find_devices
 
 pytestmark = pytest.mark.gpu
@@ -72,20 +72,15 @@ def submit(backend: LocalBackend, gate: Path, count: int, replicas: int = 1) -> 
 
 
 def said(backend: LocalBackend, name: str, replica: str = "workerpool0-0") -> str:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        page = backend.logs(LogQuery(name=name, task_name=replica))
-        if page.entries or states.has_ended(backend.get(name).state):
-            return "\n".join(entry.message for entry in page.entries)
-        time.sleep(0.05)
-    raise AssertionError(f"{replica} has said nothing")
+    def page() -> LogPage:
+        return backend.logs(LogQuery(name=name, task_name=replica))
+
+    wait_until(lambda: page().entries or states.has_ended(backend.get(name).state), f"{replica} says nothing")
+    return "\n".join(entry.message for entry in page().entries)
 
 
 def until_state(backend: LocalBackend, name: str, state: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while backend.get(name).state != state:
-        assert time.monotonic() < deadline, backend.get(name)
-        time.sleep(0.05)
+    wait_until(lambda: backend.get(name).state == state, lambda: backend.get(name))
 
 
 def test_all_gpus_go_to_the_first_job_and_then_to_the_second(

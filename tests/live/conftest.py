@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from lib.logging_service import serve_logs
+from lib.vertex_service import serve_vertex
 from live_place import Place
 from live_stage import Stage
-from logging_service import serve_logs
-from vertex_service import serve_vertex
 
 from vtrain.backends import BackendSettings
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
+from lib.waiting import wait_until
 
 from vtrain.backends import BackendSettings, JobBackend
 from vtrain.backends.registry import open_backend
@@ -29,7 +29,4 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     def until(self, reached: Callable[[], bool]) -> None:
         """Wait until it is so."""
-        deadline = time.monotonic() + self.patience
-        while not reached():
-            assert time.monotonic() < deadline, "this took too long"
-            time.sleep(self.pause)
+        wait_until(reached, pause=self.pause, patience=self.patience)

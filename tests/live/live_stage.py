@@ -14,8 +14,8 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from logging_service import LoggingService
-from vertex_service import VertexService
+from lib.logging_service import LoggingService
+from lib.vertex_service import VertexService
 
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from job_strategies import messages
+from lib.job_strategies import messages
 
 from vtrain.errors import ConfigError
 from vtrain.messages.codec import from_document, read_message, to_document

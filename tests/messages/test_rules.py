@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from hypothesis import given
-from job_strategies import valid_jobs
+from lib.job_strategies import valid_jobs
 
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import (

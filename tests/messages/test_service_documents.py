@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from job_strategies import messages
+from lib.job_strategies import messages
 
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJobSpec

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from hypothesis import given
-from job_strategies import JSON
+from lib.job_strategies import JSON
 
 from vtrain.errors import ConfigError
 from vtrain.messages.yaml_reader import line_of, load_entries, load_yaml

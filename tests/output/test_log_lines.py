@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import pytest
 
 from vtrain.messages.log import LogEntry
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import TextSink, records
 
+pytestmark = pytest.mark.usefixtures("utc")
+
+
 SECOND = 1_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def utc() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as context:
-        context.setenv("TZ", "UTC")
-        time.tzset()
-        yield
-    time.tzset()
 
 
 def entry(payload: bytes, **fields: object) -> LogEntry:

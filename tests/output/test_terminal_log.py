@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import pytest
 
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry
@@ -12,16 +9,10 @@ from vtrain.output.console import Console
 from vtrain.output.terminal_log import TerminalSink, last_frame, short_task
 from vtrain.runtime.log.service_log import ALL_JOBS
 
+pytestmark = pytest.mark.usefixtures("utc")
+
+
 SECOND = 1_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def utc() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as context:
-        context.setenv("TZ", "UTC")
-        time.tzset()
-        yield
-    time.tzset()
 
 
 def entry(payload: bytes, **fields: object) -> LogEntry:

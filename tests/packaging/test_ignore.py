@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from privileges import run_bound
+from lib.privileges import run_bound
 
 from vtrain.packaging.tree import belonging_files
 

@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from emulator_service import emulator_service
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http
 from notebook_counts import ANSWERED, CALLED, MISSING, NOTEBOOKS
-from storage_service import Http
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-your-sdk-program.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from emulator_report import report_calls
-from framework_index import framework_index
+from lib.emulator_report import report_calls
+from lib.framework_index import framework_index
 
 import vtrain
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from job_strategies import messages
+from lib.job_strategies import messages
 
 from vtrain.containers.image_names import read_image_name
 from vtrain.core.config_file import read_config

@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from lib.waiting import wait_until
 
 import vtrain
 from vtrain.backends import BackendSettings, JobBackend, Query
@@ -179,7 +179,7 @@ class ProcessWorld(World):
     def close(self) -> None:
         super().close()
         assert [*(self.home / "jobs").glob("*")] == []
-        until(lambda: self.processes() == [])
+        wait_until(lambda: self.processes() == [])
 
     def processes(self) -> list[int]:
         """Supervisors, shims and trainers."""
@@ -200,13 +200,6 @@ def command_of(entry: Path) -> bytes:
         return (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
     except OSError:
         return b""
-
-
-def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "this took too long"
-        time.sleep(0.005)
 
 
 class EngineRules(RuleBasedStateMachine):
@@ -291,7 +284,7 @@ class EngineRules(RuleBasedStateMachine):
     def wait(self, known: Known) -> None:
         if known.is_deleted or known.goes_on:
             return
-        until(lambda: self.looked_at(known).has_ended)
+        wait_until(lambda: self.looked_at(known).has_ended)
         self.read_all(known)
         known.check_lines()
 
@@ -308,10 +301,10 @@ class EngineRules(RuleBasedStateMachine):
         assert isinstance(self.world, ProcessWorld)
         if known.is_deleted or not known.goes_on or known.kills == MOST_KILLS:
             return
-        until(lambda: self.has_written(known, known.kills))
+        wait_until(lambda: self.has_written(known, known.kills))
         assert self.world.kill_shim(known.name, known.kills)
         known.kills += 1
-        until(lambda: self.has_written(known, known.kills))
+        wait_until(lambda: self.has_written(known, known.kills))
 
     def has_written(self, known: Known, attempt: int) -> bool:
         self.read_all(self.looked_at(known))

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
+from lib.environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.packaging.module_imports import Import, Modules, TrainerImports
 from vtrain.runtime.environments.active_python import lacking, unpack_packages, view_of

@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
+from lib.environment_packages import direct_sdist, sdist, wheel
+from lib.waiting import wait_until
 
 from vtrain.atomic import remove_folder
 from vtrain.runtime.environments.environment import (
@@ -227,10 +227,7 @@ def test_killed_while_making_the_next_one_completes(tmp_path: Path, wheelhouse: 
     home = tmp_path / "home"
     trainer = direct_sdist(tmp_path, "import left; print(left.VERSION)", ("left",))
     with start_maker(home, trainer) as maker:
-        deadline = time.monotonic() + 60
-        while not list(home.glob("environments/dependencies/*/pyvenv.cfg")):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_until(lambda: list(home.glob("environments/dependencies/*/pyvenv.cfg")), pause=0.005)
         maker.send_signal(signal.SIGKILL)
     assert not plan(home, trainer).dependencies_cached
     assert run(make(home, trainer)[0]) == "1.0"

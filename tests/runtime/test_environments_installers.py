@@ -10,7 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, wheel
+from lib.environment_packages import direct_sdist, wheel
 
 from vtrain.errors import ConfigError
 from vtrain.pip_settings import read_pip_settings

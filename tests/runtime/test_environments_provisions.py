@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from environment_packages import direct_sdist, sdist, wheel
+from lib.environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents, contents, works_on
 from vtrain.project_names import distribution_name

@@ -9,9 +9,9 @@ from pathlib import Path
 from threading import Timer
 
 import pytest
+from lib.waiting import wait_until
 
 from vtrain.errors import TerminatedBySignal
-from vtrain.retry import wait_until
 from vtrain.runtime.foreground import run_in_foreground
 
 pytestmark = pytest.mark.child
@@ -37,7 +37,7 @@ def test_a_program_that_starts_while_a_signal_comes_is_ended(tmp_path: Path) -> 
     finally:
         timer.cancel()
         signal.signal(signal.SIGTERM, previous)
-    assert wait_until(lambda: has_ended(int(started.read_text())), 10)
+    wait_until(lambda: has_ended(int(started.read_text())), patience=10)
 
 
 def has_ended(child: int) -> bool:

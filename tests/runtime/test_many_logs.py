@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from stored_jobs import add_job
+from lib.stored_jobs import add_job
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend

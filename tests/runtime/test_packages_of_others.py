@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from environment_packages import wheel
+from lib.environment_packages import wheel
 
 from vtrain.backends.docker.runtime_image import plan_packages
 from vtrain.packaging import unpacking

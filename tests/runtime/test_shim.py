@@ -11,13 +11,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
-from privileges import NOBODY, program_of_root, shim_as_nobody
+from lib.privileges import NOBODY, program_of_root, shim_as_nobody
+from lib.waiting import wait_until, wait_until_gone
 
 import vtrain
 from vtrain.messages.log import LogQuery
@@ -26,10 +27,9 @@ from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.log.log_reader import read_logs
 from vtrain.runtime.orphans import LISTED, end_all, find_processes, kill_orphans, salvage
-from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.process.cgroup import find_groups, make_group
 from vtrain.runtime.process.journal import STDOUT
-from vtrain.runtime.process.process_tree import Process, identify, is_alive, read_stat
+from vtrain.runtime.process.process_tree import Process, boot_id, identify, is_alive, read_stat
 
 pytestmark = pytest.mark.end_to_end
 
@@ -97,10 +97,7 @@ class Case:
         return [line for entry in page.entries for line in entry.message.split("\n")]
 
     def until_line(self) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not (list(self.logs.glob("*.idx")) and self.lines()):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(lambda: list(self.logs.glob("*.idx")) and self.lines())
 
 
 def test_a_later_attempt_runs_by_the_first_order_in_its_own_folders(case: Case) -> None:
@@ -132,10 +129,7 @@ def test_a_wake_up_call_that_nobody_takes_harms_nothing(case: Case) -> None:
 @pytest.fixture
 def case(tmp_path: Path) -> Iterator[Case]:
     yield Case(tmp_path)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (left := started_in(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert left == []
+    wait_until_gone(lambda: started_in(tmp_path))
 
 
 def started_in(folder: Path) -> list[bytes]:
@@ -238,11 +232,10 @@ def test_a_killed_shim_takes_the_trainer_along(case: Case) -> None:
     case.until_line()
     os.kill(shim.pid, signal.SIGKILL)
     shim.wait(PATIENCE_SECONDS)
-    deadline = time.monotonic() + PATIENCE_SECONDS
     trainer = json.loads((case.replica.path / "started.json").read_text())["pid"]
-    while (stat := read_stat(trainer)) is not None and not stat.has_ended:
-        assert time.monotonic() < deadline, "the trainer goes on without its shim"
-        time.sleep(0.01)
+    wait_until(
+        lambda: (stat := read_stat(trainer)) is None or stat.has_ended, "the trainer goes on without its shim"
+    )
     assert case.replica.exit() is None
     assert lock_holder(case.replica.lock) == 0
 
@@ -273,7 +266,7 @@ def test_a_trainer_that_is_another_users_ends_with_its_shim(open_case: Case) -> 
     shim = case.start("sh", "-c", f"echo $$; exec {as_root} sleep 600", as_nobody=True, grace=0.2)
     case.until_line()
     trainer = int(case.lines()[0])
-    until(lambda: Path(f"/proc/{trainer}").stat().st_uid == 0)
+    wait_until(lambda: Path(f"/proc/{trainer}").stat().st_uid == 0)
     os.kill(shim.pid, signal.SIGTERM)
     assert shim.wait(PATIENCE_SECONDS) == 0
     assert (case.exit().stopped, case.exit().left[0].pid) == (True, trainer)
@@ -292,7 +285,7 @@ def test_a_user_who_may_have_no_more_processes(open_case: Case) -> None:
 def test_an_exit_code_is_stored_before_anything_else_is_ended(case: Case) -> None:
     """A shim that is killed while it ends what the trainer has left takes no exit code along."""
     shim = case.start("sh", "-c", "trap '' TERM; (exec setsid sleep 600) & exit 7")
-    until(lambda: case.replica.early_exit() is not None)
+    wait_until(lambda: case.replica.early_exit() is not None)
     os.kill(shim.pid, signal.SIGKILL)
     shim.wait(PATIENCE_SECONDS)
     assert case.replica.exit() is None
@@ -365,12 +358,12 @@ def test_a_daemon_without_an_environment_is_found_after_its_shim(case: Case, gro
     shim = case.start(sys.executable, "-c", DAEMON, groups=name)
     case.until_line()
     daemon = identify(int(case.lines()[0]))
-    until(lambda: bool(name) or daemon[0] in listed(case))
+    wait_until(lambda: bool(name) or daemon[0] in listed(case))
     os.kill(shim.pid, signal.SIGKILL)
     shim.wait(PATIENCE_SECONDS)
     assert is_alive(daemon)
     end_all(lambda: processes_listed(case), [made] if name else [])
-    until(lambda: not is_alive(daemon))
+    wait_until(lambda: not is_alive(daemon))
     assert not name or not Path(made).exists()
 
 
@@ -432,13 +425,6 @@ def listed(case: Case) -> set[int]:
         return set()
 
 
-def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "this takes too long"
-        time.sleep(0.01)
-
-
 def test_a_replica_whose_folder_its_trainer_removes_has_its_exit_code(case: Case) -> None:
     begun = f"until test -e '{case.replica.path}/started.json'; do sleep 0.05; done"
     report = case.run("sh", "-c", f"{begun}; rm -rf '{case.replica.path}'; echo gone; exit 5")
@@ -489,8 +475,7 @@ def test_a_terminal_takes_keys_and_a_new_size_and_survives_nonsense(case: Case) 
     with fifo.open("wb", buffering=0) as window:
         window.write(b"no JSON\n[]\n" + b'{"lines": -1, "columns": "x", "keys": 3}\n' + b"x" * 9000 + b"\n")
         window.write(b'{"lines": 50, "columns": 90}\n{"keys": "first\\r"}\n')
-        while "os.terminal_size(columns=90, lines=50)" not in case.lines():
-            time.sleep(0.01)
+        wait_until(lambda: "os.terminal_size(columns=90, lines=50)" in case.lines())
         window.write(b'{"keys": "second\\r"}\n')
     assert shim.wait(PATIENCE_SECONDS) == 0
     lines = case.lines()

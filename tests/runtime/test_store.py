@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from supervisors import START
+from lib.supervisors import START
 
 from vtrain.errors import NotFoundError, StorageError
 from vtrain.messages.custom_job import CustomJob

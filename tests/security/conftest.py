@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from vertex_service import VertexService, serve_vertex
 
 TRAINER = """
 import json, os, sys
@@ -26,15 +24,3 @@ def trainer(tmp_path: Path) -> Path:
     file.parent.mkdir(parents=True)
     file.write_text(TRAINER)
     return file.parents[1]
-
-
-@pytest.fixture
-def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    """The emulator behind a wire, where command lines go without `--backend`."""
-    pytest.importorskip("google.cloud.aiplatform_v1.gapic_version", reason="needs the extra vertex")
-    with serve_vertex() as service:
-        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)
-        monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
-        monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
-        monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
-        yield service

@@ -9,11 +9,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lib.waiting import wait_until
 
 import vtrain
 from vtrain.messages.codec import to_document
@@ -58,14 +58,7 @@ def create(vtrain_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     yield [sys.executable, "-m", "vtrain", *words]
     (tmp_path / "go").touch()
     argv = [sys.executable, "-m", "vtrain", "-q", "custom-jobs", "list", "--format=value(state)"]
-    until(lambda: b"SUCCEEDED" in subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)
-
-
-def until(reached: object) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "this takes too long"
-        time.sleep(0.05)
+    wait_until(lambda: b"SUCCEEDED" in subprocess.run(argv, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def test_a_shell_that_holds_a_lock_and_a_pipe(create: list[str], tmp_path: Path) -> None:
@@ -93,7 +86,7 @@ def test_a_program_that_hands_on_all_it_has(create: list[str], tmp_path: Path) -
         subprocess.run(create, pass_fds=handed, check=True, capture_output=True, timeout=300)
     for number in (held, high, writing):
         os.close(number)
-    until((tmp_path / "running").exists)
+    wait_until((tmp_path / "running").exists)
     with (tmp_path / "held").open() as again:
         fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert os.read(reading, 1) == b""

@@ -8,7 +8,6 @@ import re
 import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +56,10 @@ def on_terminal(*argv: str, env: dict[str, str]) -> str:
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, start_new_session=True
     )
     os.close(theirs)
-    shown, deadline = b"", time.monotonic() + PATIENCE_SECONDS
+    shown = b""
     try:
-        while time.monotonic() < deadline:
-            if select.select([ours], [], [], 0.5)[0]:
-                block = _read(ours)
-                if not block:
-                    break
-                shown += block
+        while select.select([ours], [], [], PATIENCE_SECONDS)[0] and (block := _read(ours)):
+            shown += block
     finally:
         os.close(ours)
         process.wait()

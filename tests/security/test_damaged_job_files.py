@@ -9,12 +9,12 @@ import os
 import random
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from chaos_report import SEED_VARIABLE
+from lib.chaos_report import SEED_VARIABLE
+from lib.waiting import wait_until, wait_until_gone
 
 import vtrain
 from vtrain.backends import BackendSettings
@@ -107,21 +107,15 @@ def submit(backend: LocalBackend, *scripts: Script) -> str:
 
 
 def until_ended(backend: LocalBackend, name: str) -> str:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not states.has_ended(state := backend.get(name).state):
-        assert time.monotonic() < deadline, f"{name} does not end"
-        time.sleep(0.05)
-    return state
+    wait_until(lambda: states.has_ended(backend.get(name).state), f"{name} does not end")
+    return backend.get(name).state
 
 
 @pytest.fixture
 def home(vtrain_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "1")
     yield vtrain_home
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (left := processes_of(vtrain_home)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
+    wait_until_gone(lambda: processes_of(vtrain_home))
 
 
 def processes_of(home: Path) -> list[bytes]:
@@ -190,10 +184,7 @@ def test_jobs_whose_files_are_damaged_while_they_run_end(home: Path) -> None:
     names = [submit(backend, Script().write("ready\n").hang()) for _ in range(10)]
     for name in names:
         log = JobFolder(home / "jobs" / name.rpartition("/")[2]).log("workerpool0-0")
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not (log.exists() and log.read_bytes() == b"ready\n"):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: log.exists() and log.read_bytes() == b"ready\n")  # noqa: B023
     for number, name in enumerate(names):
         job = home / "jobs" / name.rpartition("/")[2]
         for path in chance.sample(files_of(job), 2):
@@ -227,10 +218,7 @@ def test_a_lock_that_is_no_file_hides_no_replica(home: Path, is_killed: bool) ->
     backend = opened(home)
     name = submit(backend, Script().write("ready\n").hang())
     job = JobFolder(home / "jobs" / name.rpartition("/")[2])
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not job.replica("workerpool0-0").started():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(job.replica("workerpool0-0").started)
     lock = job.replica("workerpool0-0").lock
     lock.unlink()
     os.mkfifo(lock)

@@ -18,8 +18,8 @@ pytest.importorskip("google_crc32c")
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from link_swapper import swapped_with_link
-from storage_service import Http, Reply, StorageEndpoint, storage_service
+from lib.link_swapper import swapped_with_link
+from lib.storage_service import Http, Reply, StorageEndpoint, storage_service
 
 from vtrain.emulator.storage.object_files import BucketFolders
 from vtrain.emulator.storage.storage_refusals import StorageRefusal

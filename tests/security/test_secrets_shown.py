@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vertex_service import VertexService
+from lib.vertex_service import VertexService
 
 from vtrain.messages.names import parse_name
 

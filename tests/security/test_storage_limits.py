@@ -16,7 +16,7 @@ pytest.importorskip("starlette", reason="needs the extra emulator")
 pytest.importorskip("uvicorn")
 pytest.importorskip("google_crc32c")
 
-from storage_service import Http, StorageEndpoint, storage_service
+from lib.storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.emulator import http_server
 from vtrain.emulator.storage import bodies, stores
@@ -35,13 +35,6 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StorageEndpoi
         yield running
 
 
-@pytest.fixture
-def http(endpoint: StorageEndpoint) -> Iterator[Http]:
-    made = Http(endpoint.url)
-    yield made
-    made.connection.close()
-
-
 def connect(url: str) -> socket.socket:
     parts = urlsplit(url)
     return socket.create_connection((parts.hostname, parts.port), timeout=60)
@@ -58,7 +51,7 @@ def answer_of(connection: socket.socket) -> bytes:
     return b"".join(pieces)
 
 
-def test_a_document_has_a_limit(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_has_a_limit(by_hand: Http, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "LARGEST_DOCUMENT", 1000)
     for method, path in (
         ("POST", "/storage/v1/b"),
@@ -66,27 +59,27 @@ def test_a_document_has_a_limit(http: Http, monkeypatch: pytest.MonkeyPatch) -> 
         ("POST", "/batch"),
         ("POST", f"{UPLOAD}?uploadType=resumable&name=x"),
     ):
-        reply = http(method, path, b'{"name": "' + b"x" * 1000 + b'"}')
+        reply = by_hand(method, path, b'{"name": "' + b"x" * 1000 + b'"}')
         assert (reply.status, reply.headers["connection"]) == (413, "close"), path
-        http.connection.close()
+        by_hand.connection.close()
 
 
-def test_a_chunk_has_the_length_that_it_says(http: Http) -> None:
-    begun = http("POST", f"{UPLOAD}?uploadType=resumable", {"name": "chunk"})
-    path = begun.headers["location"].removeprefix(http.url)
-    assert http("PUT", path, b"x" * 100, content_range="bytes 0-3/4").status == 413
-    http.connection.close()
-    assert http("PUT", path, b"1234", content_range="bytes 0-3/4").document["size"] == "4"
+def test_a_chunk_has_the_length_that_it_says(by_hand: Http) -> None:
+    begun = by_hand("POST", f"{UPLOAD}?uploadType=resumable", {"name": "chunk"})
+    path = begun.headers["location"].removeprefix(by_hand.url)
+    assert by_hand("PUT", path, b"x" * 100, content_range="bytes 0-3/4").status == 413
+    by_hand.connection.close()
+    assert by_hand("PUT", path, b"1234", content_range="bytes 0-3/4").document["size"] == "4"
 
 
 @pytest.mark.parametrize("number", ["9" * 30, "9" * 5000, "-1", "1_0", "٣"])
-def test_numbers_of_any_length_are_refused_or_ignored(http: Http, number: str) -> None:
+def test_numbers_of_any_length_are_refused_or_ignored(by_hand: Http, number: str) -> None:
     span = {"range": f"bytes={number}-"} if number.isascii() else {}
-    assert http("GET", "/storage/v1/b/good/o/mine?alt=media", **span).status in (200, 416)
-    begun = http("POST", f"{UPLOAD}?uploadType=resumable", {"name": "number"})
-    path = begun.headers["location"].removeprefix(http.url)
+    assert by_hand("GET", "/storage/v1/b/good/o/mine?alt=media", **span).status in (200, 416)
+    begun = by_hand("POST", f"{UPLOAD}?uploadType=resumable", {"name": "number"})
+    path = begun.headers["location"].removeprefix(by_hand.url)
     if number.isascii():
-        assert http("PUT", path, b"x", content_range=f"bytes 0-{number}/*").status == 400
+        assert by_hand("PUT", path, b"x", content_range=f"bytes 0-{number}/*").status == 400
 
 
 @pytest.mark.parametrize(
@@ -102,25 +95,25 @@ def test_numbers_of_any_length_are_refused_or_ignored(http: Http, number: str) -
         (f"{UPLOAD}?uploadType=resumable", b'{"name": "\\ud800"}'),
     ],
 )
-def test_documents_of_another_shape_are_refused(http: Http, path: str, body: bytes) -> None:
-    assert http("POST", path, body).status == 400
+def test_documents_of_another_shape_are_refused(by_hand: Http, path: str, body: bytes) -> None:
+    assert by_hand("POST", path, body).status == 400
 
 
 @pytest.mark.parametrize(
     "content_type",
     ["multipart/mixed", "multipart/mixed; boundary=", f"multipart/mixed; boundary={'x' * 71}", "text/plain"],
 )
-def test_a_batch_has_a_boundary(http: Http, content_type: str) -> None:
+def test_a_batch_has_a_boundary(by_hand: Http, content_type: str) -> None:
     part = b"--x\r\n\r\nGET /storage/v1/b HTTP/1.1\r\n\r\n--x--"
-    assert http("POST", "/batch", part, content_type=content_type).status == 400
+    assert by_hand("POST", "/batch", part, content_type=content_type).status == 400
 
 
 @pytest.mark.parametrize("target", ["/batch", "/batch/storage/v1", "http://x/batch/storage/v1", "/b%61tch"])
-def test_a_batch_has_no_batches(http: Http, target: str) -> None:
+def test_a_batch_has_no_batches(by_hand: Http, target: str) -> None:
     inner = "--y\r\n\r\nGET /storage/v1/b HTTP/1.1\r\n\r\n\r\n--y--"
     part = f"POST {target} HTTP/1.1\r\nContent-Type: multipart/mixed; boundary=y\r\n\r\n{inner}"
     body = f"--x\r\nContent-Type: application/http\r\n\r\n{part}\r\n--x--".encode()
-    reply = http("POST", "/batch/storage/v1", body, content_type="multipart/mixed; boundary=x")
+    reply = by_hand("POST", "/batch/storage/v1", body, content_type="multipart/mixed; boundary=x")
     assert reply.status == 200 and b"HTTP/1.1 404 " in reply.body and b"HTTP/1.1 200" not in reply.body
 
 
@@ -134,32 +127,32 @@ def test_a_batch_has_no_batches(http: Http, target: str) -> None:
         "POST http://127.0.0.1/resumable/upload/storage/v1/b/good/o?uploadType=resumable&name=x",
     ],
 )
-def test_a_batch_carries_no_content(http: Http, target: str) -> None:
+def test_a_batch_carries_no_content(by_hand: Http, target: str) -> None:
     """A hundred downloads would be held in memory, each of any size."""
     body = f"--x\r\nContent-Type: application/http\r\n\r\n{target} HTTP/1.1\r\n\r\n\r\n--x--".encode()
-    reply = http("POST", "/batch/storage/v1", body, content_type="multipart/mixed; boundary=x")
+    reply = by_hand("POST", "/batch/storage/v1", body, content_type="multipart/mixed; boundary=x")
     assert reply.status == 200 and b"HTTP/1.1 400 " in reply.body
     assert b"uploads or downloads no content" in reply.body
 
 
-def test_a_batch_has_at_most_100_parts_and_none_below_a_part(http: Http) -> None:
+def test_a_batch_has_at_most_100_parts_and_none_below_a_part(by_hand: Http) -> None:
     """Parts in parts, ten thousand deep, once ended in a RecursionError."""
     one = b"--x\r\n\r\nGET /storage/v1/b/good HTTP/1.1\r\n\r\n"
     options = {"content_type": "multipart/mixed; boundary=x"}
-    assert http("POST", "/batch", one * 100 + b"--x--", **options).status == 200
-    assert http("POST", "/batch", one * 101 + b"--x--", **options).status == 400
-    assert http("POST", "/batch", one * 200_000, **options).status == 400
+    assert by_hand("POST", "/batch", one * 100 + b"--x--", **options).status == 200
+    assert by_hand("POST", "/batch", one * 101 + b"--x--", **options).status == 400
+    assert by_hand("POST", "/batch", one * 200_000, **options).status == 400
     nested = b"".join(
         b"--%d\r\nContent-Type: multipart/mixed; boundary=%d\r\n\r\n" % (number, number + 1)
         for number in range(10_000)
     )
-    reply = http("POST", "/batch", nested, content_type="multipart/mixed; boundary=0")
+    reply = by_hand("POST", "/batch", nested, content_type="multipart/mixed; boundary=0")
     assert reply.status == 400
 
 
-def test_a_part_of_a_batch_has_no_host_and_no_credentials_of_its_own(http: Http) -> None:
+def test_a_part_of_a_batch_has_no_host_and_no_credentials_of_its_own(by_hand: Http) -> None:
     inner = b"GET /storage/v1/b/good HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Basic eDp5\r\n\r\n"
-    reply = http(
+    reply = by_hand(
         "POST", "/batch", b"--x\r\n\r\n" + inner + b"--x--", content_type="multipart/mixed; boundary=x"
     )
     assert reply.status == 200
@@ -167,7 +160,7 @@ def test_a_part_of_a_batch_has_no_host_and_no_credentials_of_its_own(http: Http)
 
 
 def test_an_upload_that_drips_ends(
-    endpoint: StorageEndpoint, http: Http, monkeypatch: pytest.MonkeyPatch
+    endpoint: StorageEndpoint, by_hand: Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bodies, "STALL_SECONDS", 0.3)
     for path in (f"{UPLOAD}?uploadType=media&name=drip", "/storage/v1/b"):
@@ -183,10 +176,10 @@ def test_an_upload_that_drips_ends(
                 except TimeoutError:
                     continue
         assert answer.startswith(b"HTTP/1.1 408")
-    assert http("GET", "/storage/v1/b/good/o/drip").status == 404
+    assert by_hand("GET", "/storage/v1/b/good/o/drip").status == 404
 
 
-def test_headers_have_a_limit(endpoint: StorageEndpoint, http: Http) -> None:
+def test_headers_have_a_limit(endpoint: StorageEndpoint, by_hand: Http) -> None:
     for endless in (b"X-A: " + b"a" * 1000 + b"\r\n", b"a", b"X-A: a\r\n"):
         with connect(endpoint.url) as connection:
             line = b"GET /storage/v1/b HTTP/1.1\r\nHost: localhost\r\n"
@@ -197,7 +190,7 @@ def test_headers_have_a_limit(endpoint: StorageEndpoint, http: Http) -> None:
             except (BrokenPipeError, ConnectionResetError):
                 continue
             assert answer_of(connection).startswith(b"HTTP/1.1 400")
-    assert http("GET", "/storage/v1/b").status == 200
+    assert by_hand("GET", "/storage/v1/b").status == 200
 
 
 def test_headers_that_drip_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,19 +211,21 @@ def test_headers_that_drip_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_uploads_that_never_go_on_hold_no_files_and_end(
-    endpoint: StorageEndpoint, http: Http, monkeypatch: pytest.MonkeyPatch
+    endpoint: StorageEndpoint, by_hand: Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stores, "MOST_SESSIONS", 20)
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
     begun = [
-        http("POST", f"{UPLOAD}?uploadType=resumable", {"name": f"u{n}"}).headers["location"]
+        by_hand("POST", f"{UPLOAD}?uploadType=resumable", {"name": f"u{n}"}).headers["location"]
         for n in range(50)
     ]
     after = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
     assert after - before < 20
     assert len(list((endpoint.home / "storage" / "uploads").glob("*/*"))) <= 20
-    states = [http("PUT", url.removeprefix(http.url), b"", content_range="bytes */4").status for url in begun]
+    states = [
+        by_hand("PUT", url.removeprefix(by_hand.url), b"", content_range="bytes */4").status for url in begun
+    ]
     assert states == [404] * 30 + [308] * 20
 
 
@@ -267,23 +262,23 @@ def basic(text: str) -> str:
     ],
 )
 def test_the_token_lets_in(locked: StorageEndpoint, authorization: str | None, status: int) -> None:
-    http = Http(locked.url)
+    by_hand = Http(locked.url)
     headers = {} if authorization is None else {"authorization": authorization}
     for method, path in (("GET", "/storage/v1/b/good/o/mine?alt=media"), ("GET", "/storage/v1/b")):
-        assert http(method, path, **headers).status == status
-    http.connection.close()
+        assert by_hand(method, path, **headers).status == status
+    by_hand.connection.close()
 
 
 @pytest.mark.parametrize("address", [f"http://token:{TOKEN}@HOST", f"http://HOST/{TOKEN}"])
 def test_google_s_client_needs_no_more_than_the_address(
     locked: StorageEndpoint, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    storage = pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
+    by_hand = pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
     from google.auth.credentials import AnonymousCredentials
 
     address = address.replace("HOST", locked.url.removeprefix("http://"))
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
-    client: Any = storage.Client(project="demo", credentials=AnonymousCredentials())
+    client: Any = by_hand.Client(project="demo", credentials=AnonymousCredentials())
     blob = client.bucket("good").blob("new", chunk_size=256 * 1024)
     blob.upload_from_string(b"x" * 600_000)  # resumable, at an address that the service chooses
     assert client.bucket("good").get_blob("new").download_as_bytes() == b"x" * 600_000
@@ -292,7 +287,7 @@ def test_google_s_client_needs_no_more_than_the_address(
     assert [found.name for found in client.list_blobs("good")] == ["mine"]
     client.close()
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", locked.url)
-    refused: Any = storage.Client(project="demo", credentials=AnonymousCredentials())
+    refused: Any = by_hand.Client(project="demo", credentials=AnonymousCredentials())
     with pytest.raises(Exception, match="Anonymous credentials"):
         list(refused.list_blobs("good"))
     refused.close()
@@ -301,11 +296,11 @@ def test_google_s_client_needs_no_more_than_the_address(
 def test_answers_hold_the_token_for_those_who_have_it_in_the_address(
     locked: StorageEndpoint,
 ) -> None:
-    http = Http(locked.url)
-    bearer = http("GET", "/storage/v1/b/good/o/mine", authorization=f"Bearer {TOKEN}")
+    by_hand = Http(locked.url)
+    bearer = by_hand("GET", "/storage/v1/b/good/o/mine", authorization=f"Bearer {TOKEN}")
     assert TOKEN not in json.dumps(bearer.document)
-    address = http("GET", "/storage/v1/b/good/o/mine", authorization=basic(f"token:{TOKEN}"))
+    address = by_hand("GET", "/storage/v1/b/good/o/mine", authorization=basic(f"token:{TOKEN}"))
     assert address.document["mediaLink"].startswith(f"http://token:{TOKEN}@127.0.0.1")
-    path = http("GET", f"/{TOKEN}/storage/v1/b/good/o/mine").document
+    path = by_hand("GET", f"/{TOKEN}/storage/v1/b/good/o/mine").document
     assert path["mediaLink"].startswith(f"{locked.url}/{TOKEN}/download/storage/v1/b/good/o/mine?")
-    http.connection.close()
+    by_hand.connection.close()

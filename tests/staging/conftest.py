@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from storage_relay import QUICK, StorageRelay, storage_relay
-from storage_service import StorageEndpoint, storage_service
+from lib.storage_relay import QUICK, StorageRelay, storage_relay
+from lib.storage_service import StorageEndpoint, storage_service
 
 from vtrain.staging.cloud import CloudBuckets
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from storage_relay import QUICK, StorageRelay
-from storage_service import StorageEndpoint
+from lib.storage_relay import QUICK, StorageRelay
+from lib.storage_service import StorageEndpoint
 
 from vtrain.errors import StorageError
 from vtrain.staging import Staged

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from storage_relay import StorageRelay
-from vertex_service import VertexService, serve_vertex
+from lib.storage_relay import StorageRelay
+from lib.vertex_service import VertexService
 
 POOL = "machine-type=e2,local-package-path={},python-module=trainer.task,executor-image-uri=gcr.io/p/i"
-
-
-@pytest.fixture
-def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    pytest.importorskip("google.cloud.aiplatform_v1")
-    with serve_vertex() as service:
-        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)
-        monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
-        monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
-        monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
-        yield service
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from privileges import mounted_tmpfs
-from storage_relay import QUICK
-from storage_service import StorageEndpoint
+from lib.privileges import mounted_tmpfs
+from lib.storage_relay import QUICK
+from lib.storage_service import StorageEndpoint
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.cloud import CloudBuckets, _place

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from storage_relay import QUICK, StorageRelay
+from lib.storage_relay import QUICK, StorageRelay
 
 from vtrain.errors import ConfigError, CredentialsError, StorageError
 from vtrain.staging.cloud import CloudBuckets

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from privileges import run_bound
+from lib.privileges import run_bound
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging import LocalBuckets, Staged, file_uri, join_uri, split_uri

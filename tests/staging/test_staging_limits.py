@@ -10,12 +10,12 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from dripping import BODY, DRIPS, answering
+from lib.dripping import BODY, DRIPS, answering
 
 pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
 
+from lib.storage_relay import QUICK
 from msgspec.structs import replace
-from storage_relay import QUICK
 
 from vtrain import http_session
 from vtrain.errors import CredentialsError, StorageError

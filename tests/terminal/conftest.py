@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 import venv
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,9 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from backends.local_jobs import processes_of
+from lib.local_jobs import processes_of
+from lib.pseudo_terminal import PseudoTerminal
+from lib.waiting import wait_until_gone
 from terminal.golden_frames import compare
-from terminal.pseudo_terminal import PseudoTerminal
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
@@ -157,11 +157,8 @@ def trainer(place: Path) -> Trainer:
 
 def _end_jobs(home: Path) -> None:
     """No supervisor and no trainer of a test outlives it."""
-    deadline = time.monotonic() + 60
     backend = open_backend("process", BackendSettings(home=home, project="local", region="us-central1"))
     for folder in (home / "jobs").glob("[0-9]*"):
         with suppress(VtrainError):  # it has ended already
             backend.cancel(f"projects/local/locations/us-central1/customJobs/{folder.name}")
-    while processes_of(home) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert processes_of(home) == {}
+    wait_until_gone(lambda: processes_of(home))

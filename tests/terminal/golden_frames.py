@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from terminal.pseudo_terminal import PseudoTerminal
+from lib.pseudo_terminal import PseudoTerminal
 
 FRAMES = Path(__file__).with_name("frames")
 UPDATE = "VTRAIN_UPDATE_FRAMES"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from backends.local_jobs import kill_supervisor
-from docker_engines import remaining
-from engine_relay import relay
+from lib.docker_engines import remaining
+from lib.engine_relay import relay
+from lib.local_jobs import kill_supervisor
+from lib.pseudo_terminal import CTRL_C, CTRL_D
 from terminal.conftest import Start, Trainer
-from terminal.pseudo_terminal import CTRL_C, CTRL_D
 
 from vtrain.containers.engine import Engine
 from vtrain.runtime.folder import JobFolder

@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
+from lib.pseudo_terminal import CTRL_C
 from terminal.conftest import Start, Trainer
-from terminal.pseudo_terminal import CTRL_C
 
 PROMISE = 0.4  # seconds
 IMPORT_TYPER = (sys.executable, "-c", "import typer")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from docker_engines import remaining
+from lib.docker_engines import remaining
 from terminal.conftest import Start
 
 from vtrain.containers.engine import Engine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lib.pseudo_terminal import CTRL_C, CTRL_D
 from terminal.conftest import Golden, Start
-from terminal.pseudo_terminal import CTRL_C, CTRL_D
 
 from vtrain.pyproject import read_pyproject
 

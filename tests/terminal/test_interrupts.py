@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from lib.pseudo_terminal import CTRL_C
 from terminal.conftest import Golden, Start, Trainer
-from terminal.pseudo_terminal import CTRL_C
 
 pytestmark = pytest.mark.end_to_end
 

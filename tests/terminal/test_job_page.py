@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from stored_jobs import add_job
+from lib.stored_jobs import add_job
 from terminal.conftest import Both, Golden, Start, Trainer
 
 from vtrain.messages import states

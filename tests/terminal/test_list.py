@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from experiment_files import add_run
-from stored_jobs import add_job
+from lib.experiment_files import add_run
+from lib.stored_jobs import add_job
 from terminal.conftest import Golden, Start
 
 from vtrain.messages import states

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from stored_jobs import add_job
+from lib.stored_jobs import add_job
 from terminal.conftest import Golden, Start, Trainer
 
 from vtrain.times import from_epoch

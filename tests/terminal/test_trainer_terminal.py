@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from lib.pseudo_terminal import CTRL_C, CTRL_D
+from lib.waiting import wait_until
 from terminal.conftest import Start, Trainer
-from terminal.pseudo_terminal import CTRL_C, CTRL_D
 
 pytestmark = pytest.mark.end_to_end
 
@@ -26,13 +26,6 @@ def log_of(place: Path) -> bytes:
     """What the only replica of the only job has written."""
     (log,) = place.parent.glob(".vtrain/jobs/*/logs/workerpool0-0.0.log")
     return log.read_bytes()
-
-
-def until(is_so: object) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_a_trainer_sees_a_terminal_as_wide_as_this_one(start: Start, trainer: Trainer, place: Path) -> None:
@@ -143,7 +136,7 @@ print("and stderr", file=sys.stderr)
     terminal.hang_up()
     trainer.release()
     (job,) = place.parent.glob(".vtrain/jobs/[0-9]*")
-    until((job / "replicas/workerpool0-0/exit.json").exists)
+    wait_until((job / "replicas/workerpool0-0/exit.json").exists)
     assert b"still a terminal: True\n" in log_of(place)
     assert b"and stderr\n" in log_of(place)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from lib.tuning_jobs import TRIALS, tuning_document
+from lib.vertex_service import VertexService, serve_vertex
 from terminal.conftest import PLAIN, Golden, Start
-from tuning_jobs import TRIALS, tuning_document
-from vertex_service import VertexService, serve_vertex
 
 pytest.importorskip("google.auth", reason="needs the extra vertex")
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from lib.waiting import wait_until
 from terminal.conftest import Start, Trainer
-from terminal.pseudo_terminal import PATIENCE
 
 from vtrain.output.writing import UNREAD_SECONDS
 
@@ -34,10 +34,8 @@ def state_of_the_job(start: Start) -> str:
 
 def await_log(place: Path, text: bytes) -> None:
     """Wait until the job's log has this: the trainer never waits for the terminal."""
-    deadline = time.monotonic() + PATIENCE
-    while not any(text in log.read_bytes()[-100:] for log in place.parent.glob(".vtrain/jobs/*/logs/w*.log")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    logs = ".vtrain/jobs/*/logs/w*.log"
+    wait_until(lambda: any(text in log.read_bytes()[-100:] for log in place.parent.glob(logs)))
 
 
 def test_sigterm_ends_a_run_whose_output_nobody_reads(start: Start, trainer: Trainer, place: Path) -> None:

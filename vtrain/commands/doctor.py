@@ -115,7 +115,7 @@ def _others(lines: Iterable[Line], chosen: str) -> Iterator[str]:
 
 
 def _subjects(choice: Choice, chosen: Backend, line: CommandLine) -> Iterator[Subject]:
-    from vtrain.backends.machine_health import machine_checks
+    from vtrain.backends.health import machine_checks
 
     yield Subject(name=MACHINE, checks=machine_checks(), is_needed=True, may_be_asked=False)
     for backend in every_backend():

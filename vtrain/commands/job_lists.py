@@ -28,8 +28,8 @@ from vtrain.messages.states import KNOWN, has_ended, names_of, short
 from vtrain.output.colours import has_colours
 
 if TYPE_CHECKING:
-    from vtrain.commands.selection import LaidOut
     from vtrain.messages.resources import Job
+    from vtrain.output.job_table import LaidOut
 
 
 MOST_NAMED = 5

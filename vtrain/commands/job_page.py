@@ -29,7 +29,7 @@ from vtrain.output.colours import has_colours, painted
 from vtrain.output.compared import METRICS, compared_job, words_of
 from vtrain.output.terminal import from_home, on_one_line
 from vtrain.output.trials import shown_value
-from vtrain.runtime.accelerators import machine_in_words
+from vtrain.runtime.machines import machine_in_words
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, epoch
 

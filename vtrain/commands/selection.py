@@ -19,8 +19,6 @@ LIST_TABLE = (
 )
 """A list of jobs for people, where it is not drawn for a terminal."""
 Documents = Iterable[Any]
-LaidOut = tuple[Documents, Callable[[Documents], str]]
-"""The documents of a list, and what lays those that are chosen out as a table."""
 UriOf = Callable[[dict[str, Any]], str]
 
 

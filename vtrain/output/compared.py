@@ -20,9 +20,9 @@ from vtrain.output.terminal import on_one_line
 from vtrain.output.trials import best_trials
 from vtrain.packaging.archive import SNAPSHOT, read_metadata
 from vtrain.packaging.direct import SCRIPT_PACKAGE
-from vtrain.runtime.accelerators import machine_in_words
 from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.home import Home
+from vtrain.runtime.machines import machine_in_words
 from vtrain.runtime.output_numbers import LAST_OUTPUT, job_numbers, number_of
 from vtrain.staging import LocalBuckets
 

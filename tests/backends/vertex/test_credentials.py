@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dripping import DRIPS, answering
-from logging_service import serve_logs
-from privileges import run_bound
-from vertex_jobs import PARENT, settings_at
+from lib.dripping import DRIPS, answering
+from lib.logging_service import serve_logs
+from lib.privileges import run_bound
+from lib.vertex_jobs import PARENT, settings_at
 
 pytest.importorskip("google.auth")
 

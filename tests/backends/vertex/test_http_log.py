@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import requests
-from vertex_jobs import CUSTOM_JOB, PARENT, settings_at
-from vertex_service import VertexService
+from lib.vertex_jobs import CUSTOM_JOB, PARENT, settings_at
+from lib.vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex.service_session import make_session, request_lines, response_lines

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from logging_service import DROP, LoggingService, serve_logs
-from vertex_service import VertexService
+from lib.logging_service import DROP, LoggingService, serve_logs
+from lib.vertex_service import VertexService
 
 from vtrain.backends import Pace
 from vtrain.backends.vertex import cloud_log

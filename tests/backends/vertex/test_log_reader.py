@@ -9,14 +9,21 @@ from typing import Any
 
 import msgspec
 import pytest
-from logging_service import DROP, LoggingService, serve_logs
+from lib.logging_service import DROP, LoggingService, serve_logs
+from lib.waiting import wait_until
 
 pytest.importorskip("google.auth")
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import cloud_log as log_reader
-from vtrain.backends.vertex.cloud_log import CloudLog, Timing
-from vtrain.backends.vertex.log_entries import REMEMBERED, ServiceEntry, nanoseconds, read_entry
+from vtrain.backends.vertex.cloud_log import (
+    REMEMBERED,
+    CloudLog,
+    ServiceEntry,
+    Timing,
+    nanoseconds,
+    read_entry,
+)
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
@@ -204,11 +211,13 @@ def test_a_log_that_may_not_be_read_is_given_up(service: LoggingService) -> None
 def test_a_service_that_stays_silent_is_given_up_after_the_end(service: LoggingService) -> None:
     service.faults = [503] * 100
     reading = Reading()
-    deadline = time.monotonic() + 60
-    while not reading.page.cursor or not reading.page.settled:
-        assert reading.read(ENDED) == []
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+
+    def is_settled() -> bool:
+        if not (reading.page.cursor and reading.page.settled):
+            assert reading.read(ENDED) == []
+        return bool(reading.page.cursor and reading.page.settled)
+
+    wait_until(is_settled)
     assert "last lines" in reading.page.trouble
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, PIPELINE, SPEC, TUNING_JOB, settings_at
-from vertex_service import VertexService
+from lib.vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, PIPELINE, SPEC, TUNING_JOB, settings_at
+from lib.vertex_service import VertexService
 
 from vtrain.backends import Query, ServiceAccess
 from vtrain.backends.vertex.vertex_backend import VertexBackend, laid_over, open_vertex

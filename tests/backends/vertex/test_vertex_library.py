@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
-from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, TUNING_JOB
-from vertex_service import Request, VertexService
+from lib.vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, TUNING_JOB
+from lib.vertex_service import Request, VertexService
 
 from vtrain.backends import Query
 from vtrain.backends.vertex.api import NOUNS

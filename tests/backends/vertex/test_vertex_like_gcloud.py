@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT
-from vertex_service import VertexService
+from lib.vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT
+from lib.vertex_service import VertexService
 
 from vtrain.backends import Query
 from vtrain.backends.vertex.vertex_backend import VertexBackend

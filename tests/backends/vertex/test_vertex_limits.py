@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dripping import BODY, FLOODS, answering
-from logging_service import LoggingService, serve_logs
-from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, settings_at
-from vertex_service import VertexService
+from lib.dripping import BODY, FLOODS, answering
+from lib.logging_service import LoggingService, serve_logs
+from lib.vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, settings_at
+from lib.vertex_service import VertexService
+from lib.waiting import wait_until
 
 from vtrain import http_limits
 from vtrain.backends import Query, ServiceAccess
@@ -24,7 +24,7 @@ from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 from vtrain.errors import ServiceAwayError, ServiceError, UnusableAnswerError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.log import LogQuery
+from vtrain.messages.log import LogPage, LogQuery
 
 NAME = f"{PARENT}/customJobs/1"
 NAMELESS = [
@@ -138,15 +138,14 @@ def cloud_logging(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoggingService]:
 
 def read_to_the_end() -> list[str]:
     """What is told of the log of an ended job until it is settled."""
-    log, cursor, told = CloudLog(ServiceAccess(), "demo"), "", []
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        page = log.read(LogQuery(name=NAME, cursor=cursor), ENDED)
-        cursor = page.cursor
-        told += [page.trouble] if page.trouble else []
-        if page.settled:
-            return told
-    raise AssertionError("the log does not end")
+    log, pages = CloudLog(ServiceAccess(), "demo"), [LogPage(entries=(), cursor="")]
+
+    def is_settled() -> bool:
+        pages.append(log.read(LogQuery(name=NAME, cursor=pages[-1].cursor), ENDED))
+        return pages[-1].settled
+
+    wait_until(is_settled, "the log does not end", pause=0)
+    return [page.trouble for page in pages if page.trouble]
 
 
 @pytest.mark.parametrize("token", ["the-same", ""])

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from vertex_jobs import CUSTOM_JOB, PARENT, settings_at
-from vertex_service import VertexService
+from lib.vertex_jobs import CUSTOM_JOB, PARENT, settings_at
+from lib.vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import retries

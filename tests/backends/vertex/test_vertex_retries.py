@@ -14,8 +14,8 @@ from threading import Thread
 import msgspec
 import pytest
 from google.auth.exceptions import RefreshError
-from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, TUNING_JOB, settings_at
-from vertex_service import VertexService
+from lib.vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, TUNING_JOB, settings_at
+from lib.vertex_service import VertexService
 
 from vtrain.backends import Query
 from vtrain.backends.vertex import api, retries

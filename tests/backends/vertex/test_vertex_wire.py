@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from vertex_jobs import CUSTOM_JOB, PARENT, settings_at
-from vertex_service import VertexService
+from lib.vertex_jobs import CUSTOM_JOB, PARENT, settings_at
+from lib.vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex.api import service_endpoint

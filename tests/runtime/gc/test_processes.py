@@ -7,16 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lib.waiting import wait_until
 
 import vtrain
 from vtrain.privacy import make_private
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.gc.candidate import Candidate, Search
-from vtrain.runtime.gc.old_jobs import orphaned_cgroups, orphaned_processes
+from vtrain.runtime.gc.sweep import orphaned_cgroups, orphaned_processes
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED
@@ -35,13 +35,6 @@ time.sleep(600)
 """
 
 
-def until(reached: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not reached():
-        assert time.monotonic() < deadline, "this takes too long"
-        time.sleep(0.02)
-
-
 def leave_daemon(replica: ReplicaFolder, *, groups: str) -> tuple[int, int]:
     """A daemon whose trainer and shim were killed."""
     make_private(replica.job.logs)
@@ -56,13 +49,13 @@ def leave_daemon(replica: ReplicaFolder, *, groups: str) -> tuple[int, int]:
     )
     os.close(lock)
     found: list[int] = []
-    until(lambda: found.extend(daemons_of(shim.pid)) or found)
+    wait_until(lambda: found.extend(daemons_of(shim.pid)) or found)
     daemon = identify(found[0])
-    until(lambda: groups or str(daemon[0]) in (replica.path / LISTED).read_text())
+    wait_until(lambda: groups or str(daemon[0]) in (replica.path / LISTED).read_text())
     trainers = [identify(pid) for pid in children(shim.pid)]
     shim.send_signal(signal.SIGKILL)
     shim.wait()
-    until(lambda: not any(map(is_alive, trainers)))  # which the kernel ends with their shim
+    wait_until(lambda: not any(map(is_alive, trainers)))  # which the kernel ends with their shim
     return daemon
 
 
@@ -96,8 +89,8 @@ def test_gc_ends_daemons_that_nothing_else_tells_of(tmp_path: Path, way: str) ->
         ("process", str(daemon[0]))
     ]
     assert {candidate.kind for candidate in found} == {"process"} | ({"cgroup"} if way == "cgroup" else set())
-    until(lambda: not is_alive(daemon))
-    until(lambda: not swept(home))
+    wait_until(lambda: not is_alive(daemon))
+    wait_until(lambda: not swept(home))
     assert find_groups(replica.group) == []
 
 

@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from lib.waiting import wait_until
 
 from vtrain.atomic import UNPUBLISHED, holding, publishing_file, publishing_folder, scratch_folder
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
 from vtrain.privacy import home_label
-from vtrain.retry import wait_until
-from vtrain.runtime.gc.old_jobs import orphaned_processes
+from vtrain.runtime.gc.sweep import orphaned_processes
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import WarmSlot
 from vtrain.runtime.locks import lock_holder
@@ -145,7 +145,7 @@ def test_slots_go_whose_resource_is_not_in_the_store(home) -> None:
             most=1,
         )
         keep_warm(slot)
-    assert wait_until(lambda: all((folder / "a.socket").exists() for folder in folders.values()), 60)
+    wait_until(lambda: all((folder / "a.socket").exists() for folder in folders.values()))
     assert home.found("temporary") == []  # they were made just now
     kept, gone = [lock_holder(folders[which] / "a.lock") for which in ("team", "gone")]
     for folder in folders.values():

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lib.waiting import wait_until
 
-from vtrain.retry import wait_until
-from vtrain.runtime.serving.payload import model_server
+from vtrain.runtime.serving import model_server
 
 pytestmark = pytest.mark.end_to_end
 
@@ -207,7 +207,7 @@ def test_it_ends_with_the_caller(start: Callable[..., Server]) -> None:
     assert server.ask("GET", HEALTH)[0] == 200
     assert server.process.stdin is not None
     server.process.stdin.close()
-    assert wait_until(lambda: server.process.poll() is not None, 60)
+    wait_until(lambda: server.process.poll() is not None)
 
 
 def test_a_client_that_goes_away_or_says_nothing_harms_nobody(start: Callable[..., Server]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from vtrain.messages.codec import from_document
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Metric, StudySpec
 from vtrain.runtime.tuning.study import Parameters, StudyTrial
+from vtrain.runtime.tuning.suggestion import next_parameters
 
 LEARNING_RATE = {
     "parameterId": "lr",
@@ -59,3 +61,18 @@ def running(number: int, *values: float, **fields: Any) -> StudyTrial:
     """A trial that has reported m0 at steps 1, 2, …"""
     reports = tuple(measured(value, step=step, seconds=step) for step, value in enumerate(values, 1))
     return StudyTrial(id=number, parameters={}, state="ACTIVE", measurements=reports, **fields)
+
+
+def distance(found: Parameters) -> float:
+    """How far from the best learning rate, in orders of magnitude."""
+    return abs(math.log10(float(found["lr"])) + 2)
+
+
+def suggested(spec: StudySpec, sampler: str, count: int, seed: int = 1) -> list[Parameters]:
+    """The parameters of a study in which each trial ends before the next begins."""
+    trials: list[StudyTrial] = []
+    for number in range(1, count + 1):
+        found = next_parameters(spec, trials, sampler=sampler, seed=seed, number=number)
+        assert found is not None
+        trials.append(ended(number, found, *([-(distance(found) ** 2)] if number % 5 else [])))
+    return [trial.parameters for trial in trials]

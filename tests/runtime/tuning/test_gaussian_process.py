@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from study_specs import LAYERS, LEARNING_RATE, OPTIMIZER, study
-from test_suggestion import distance, suggested
+from study_specs import LAYERS, LEARNING_RATE, OPTIMIZER, distance, study, suggested
 
 from vtrain.runtime.tuning.suggestion import choose_sampler
 

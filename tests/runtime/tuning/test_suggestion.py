@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from study_specs import BATCH, LAYERS, LEARNING_RATE, MOMENTUM, OPTIMIZER, ended, study
+from study_specs import BATCH, LAYERS, LEARNING_RATE, MOMENTUM, OPTIMIZER, distance, ended, study, suggested
 
-from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.runtime.tuning.study import Parameters, StudyTrial, arguments
 from vtrain.runtime.tuning.suggestion import choose_sampler, grid, next_parameters
 
@@ -24,21 +23,6 @@ def sampler(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "tpe":
         pytest.importorskip("optuna", reason="needs the extra tuning")
     yield request.param
-
-
-def distance(found: Parameters) -> float:
-    """How far from the best learning rate, in orders of magnitude."""
-    return abs(math.log10(float(found["lr"])) + 2)
-
-
-def suggested(spec: StudySpec, sampler: str, count: int, seed: int = 1) -> list[Parameters]:
-    """The parameters of a study in which each trial ends before the next begins."""
-    trials: list[StudyTrial] = []
-    for number in range(1, count + 1):
-        found = next_parameters(spec, trials, sampler=sampler, seed=seed, number=number)
-        assert found is not None
-        trials.append(ended(number, found, *([-(distance(found) ** 2)] if number % 5 else [])))
-    return [trial.parameters for trial in trials]
 
 
 def test_suggestions_lie_in_the_space(sampler: str) -> None:
@@ -130,7 +114,7 @@ def test_arguments_are_written_as_the_service_writes_them() -> None:
         "--lr=0.001",
         "--decay=0.75",
         "--layers=2",
-        "--batch=256.0",
+        "--batch=256",
         "--optimizer=sgd",
         "--momentum=0.9",
     )

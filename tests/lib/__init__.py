@@ -1,0 +1,1 @@
+"""What tests share: services on loopback, jobs that are ready-made, and waiting."""
