@@ -86,6 +86,7 @@ def in_width(text: str, *, before: int = 0, indent: str = "") -> str:
     `before` is the number of characters in front of the first line, `indent` stands before the others.
     """
     columns = message_columns()
+    text = from_home(text) if columns else text
     if not columns or (len(text) + before <= columns and "\n" not in text):
         return text
     from textwrap import wrap
