@@ -30,9 +30,14 @@ class Layer(msgspec.Struct, frozen=True):
     document: Document
 
 
-def named(words: str) -> Origin:
-    """The origin that goes by these words, such as a flag."""
-    return lambda error: ConfigError(f"{words}: {error.message.removeprefix(f'{words}: ')}", hint=error.hint)
+def named(words: str, field: str = "") -> Origin:
+    """The origin that goes by these words, such as a flag; an error about its `field` does not repeat it."""
+
+    def blamed(error: FieldError) -> ConfigError:
+        place = error.path if field.endswith(error.path) else words
+        return ConfigError(f"{words}: {error.message.removeprefix(f'{place}: ')}", hint=error.hint)
+
+    return blamed
 
 
 def nobody(error: FieldError) -> VtrainError:
