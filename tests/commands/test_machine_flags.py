@@ -114,6 +114,7 @@ def test_flags_are_laid_over_a_file(spec: Any, folder: Path) -> None:
         (("--replicas=0",), "--replicas: expected 1 or more, found 0"),
         (("--boot-disk-size=big",), "--boot-disk-size: expected a whole number"),
         (("--gpus=T5",), "--gpus: there is no accelerator 'T5'"),
+        (("--gpus=2",), "--gpus: there is no accelerator '2'.\n  Write its type before the number: T4:2."),
         (("--gpus=T4:9999999999",), "--gpus: expected a number from 1 after the colon, found '9999999999'"),
         (("--gpus=T4:0",), "--gpus: expected a number from 1 after the colon, found '0'"),
     ],

@@ -8,8 +8,9 @@ from typing import Any
 CONFIG = """\
 workerPoolSpecs:
 - machineSpec: {machineType: n1-standrd-4, acceleratorType: NVIDIA_TESLA_T5, acceleratorCount: 1}
-  replicaCount: 1
+  replicaCount: 2
   pythonPackageSpec: {pythonModule: task, packageUris: []}
+scheduling: {strategy: FLEX_STRAT}
 """
 
 
@@ -22,5 +23,12 @@ def test_a_local_job_with_misspelled_hardware_is_planned_with_a_warning(vtrain: 
     assert [each.rpartition(". ")[2] for each in told] == [
         "Did you mean n1-standard-4?",
         "Did you mean NVIDIA_TESLA_T4?",
+        "Did you mean FLEX_START?",
     ]
-    assert all(each.startswith("WARNING: workerPoolSpecs[0].machineSpec.") for each in told)
+    places = [each.removeprefix("WARNING: ").partition(":")[0] for each in told]
+    pool = "workerPoolSpecs[0].machineSpec"
+    assert places == [f"{pool}.machineType", f"{pool}.acceleratorType", "scheduling.strategy"]
+    assert (
+        "WARNING: workerPoolSpecs[0].replicaCount: the first pool is the primary replica, found 2."
+        in ended.err
+    )

@@ -83,6 +83,16 @@ def test_the_service_reproduces_everything(
     assert "reproduced" not in ended.err
 
 
+def test_what_the_service_may_refuse(vtrain: Any, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(CONFIG.replace("replicaCount: 1", "replicaCount: 2"))
+    line = ("custom-jobs", "create", f"--config={tmp_path / 'job.yaml'}", "--display-name=demo", "--dry-run")
+    place = ("--backend=vertex", "--project=p-1", "--region=us-central1")
+    assert "WARNING: workerPoolSpecs[0].replicaCount: the first" in vtrain(*line, *place).err
+    refused = vtrain(*line, *place, "--strict")
+    assert (refused.code, refused.out) == (1, "")
+    assert "ERROR: workerPoolSpecs[0].replicaCount: the first pool is the primary replica" in refused.err
+
+
 def test_a_note_is_true_of_what_the_queue_counts(vtrain: Any, flags: tuple[str, ...]) -> None:
     ended = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run")
     assert (

@@ -79,12 +79,12 @@ def test_the_best_trial_is_run_again_and_its_model_copied(vtrain: Any, folder: P
     printed = vtrain("best", "demo").out.splitlines()
     assert printed == [
         "trial   2: loss=0.5",
-        "args    --rate=2.0",
-        "run     $ vtrain run train.py -- --how=stdout --rate=2.0",
+        "args    --rate=2",
+        "run     $ vtrain run train.py -- --how=stdout --rate=2",
         f"model   $ vtrain cp {printed[3].split()[4]} .",
     ]
     assert printed[3].endswith("@best:model .")
-    assert vtrain("best", "demo", "--format=value(args,id)").out == "--rate=2.0\t2\n"
+    assert vtrain("best", "demo", "--format=value(args,id)").out == "--rate=2\t2\n"
     assert vtrain("cp", "demo@best:model", "copied").code == 0
     assert (folder / "copied" / "rate").read_text() == "2.0"
 
@@ -161,15 +161,21 @@ def test_on_vertex_only_hypertune_counts(
     )
     planned = vtrain(*line)
     assert planned.code == 0 and warning in planned.err
+    note = "Note: Vertex AI may hand on --rate=1.0: read it as a float, or write 'rate=1|2|3' to have it"
+    assert note in planned.err
+    others = ("--param=rate=0.5,1", "--metric=loss:min", "--algorithm=random-search")
+    assert "may hand on" not in vtrain("tune", "train.py", *others, *line[5:]).err
     (folder / "train.py").write_text("import hypertune\n")
     assert warning not in vtrain(*line).err
 
 
-def test_whole_numbers_arrive_as_on_vertex(vtrain: Any, folder: Path) -> None:
-    note = "Note: --rate arrives as 1.0, as on Vertex AI: read it as a float, or write 'rate=1|2|3'"
-    assert note in vtrain("tune", "train.py", *SPACE, "--dry-run").err
-    others = ("--param=rate=0.5,1", "--metric=loss:min", "--dry-run", "--algorithm=random-search")
-    assert "arrives as" not in vtrain("tune", "train.py", *others).err
+def test_whole_numbers_arrive_as_argparse_reads_them(vtrain: Any, folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import argparse, json\np = argparse.ArgumentParser()\np.add_argument('--rate', type=int)\n"
+        "print(json.dumps({'loss': p.parse_args().rate}))\n"
+    )
+    done = vtrain("tune", "train.py", *SPACE, "-n1")
+    assert done.code == 0 and "may hand on" not in done.err
 
 
 def test_a_report_stays_out_of_the_next_package(vtrain: Any, folder: Path) -> None:

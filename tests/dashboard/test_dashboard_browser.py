@@ -27,13 +27,20 @@ for number in itertools.count():
 """
 
 
-def opened(url: str, profile: Path) -> tuple[str, str]:
+MEASURED = """<script>addEventListener("load", () => {
+for (const box of document.querySelectorAll(".scroll"))
+  box.dataset.hidden = Math.max(0, box.scrollWidth - box.clientWidth);
+})</script>"""
+"""Writes how many pixels of a table are out of view. A page of ours runs no script that stands in it."""
+
+
+def opened(url: str, profile: Path, width: int = 390) -> tuple[str, str]:
     """The document that a browser makes of a page, and what it says about it."""
     browser = subprocess.run(
         [
             *(str(CHROMIUM), "--headless", "--no-sandbox", "--no-first-run", "--disable-gpu"),
             *("--disable-background-networking", "--virtual-time-budget=12000", "--enable-logging=stderr"),
-            *("--window-size=390,800", f"--user-data-dir={profile}", "--dump-dom", url),
+            *(f"--window-size={width},800", f"--user-data-dir={profile}", "--dump-dom", url),
         ],
         capture_output=True,
         text=True,
@@ -101,3 +108,20 @@ def test_a_browser_lays_the_curves_of_ticked_jobs_over_each_other(
     assert not re.search(r"<p[^>]*data-tools[^>]*hidden", document), "the curves have tools"
     assert "<i>job" not in document
     assert "Content Security Policy" not in said and "Uncaught" not in said
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_long_failure_leaves_the_other_columns_in_view(
+    board: Board, vtrain_home: Path, tmp_path: Path, width: int
+) -> None:
+    error = {"code": 3, "message": "The replica has failed for one of many reasons. " * 9}
+    add_job(vtrain_home, "1001", "job", state="JOB_STATE_FAILED", fields={"error": error})
+    page, styles = board.page("/"), board("GET", "/dashboard/style.css").body.decode()
+    (tmp_path / "list.html").write_text(
+        re.sub(r'<link rel="stylesheet"[^>]*>', lambda _: f"<style>{styles}</style>{MEASURED}", page)
+    )
+    document, _ = opened(f"file://{tmp_path / 'list.html'}", tmp_path / "profile", width)
+    assert "for one of many reasons" in document
+    assert re.findall(r'data-hidden="(\d+)"', document) == ["0"]

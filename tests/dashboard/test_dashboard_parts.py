@@ -217,9 +217,9 @@ def test_a_number_that_is_not_finite_hides_no_other(tmp_path: Path) -> None:
     """Python writes `NaN`, which JSON does not have."""
     file = tmp_path / "metrics.json"
     file.write_text(json.dumps({"loss": float("nan"), "norm": float("inf"), "accuracy": 0.5}, indent=1))
-    assert read_numbers(Root(tmp_path)).last == {"accuracy": 0.5}
+    assert read_numbers(Root(tmp_path)).last == {"loss": "NaN", "norm": "Infinity", "accuracy": 0.5}
     file.write_text(json.dumps({"loss": float("nan"), "accuracy": 0.5}))
-    assert read_numbers(Root(tmp_path)).last == {"accuracy": 0.5}
+    assert read_numbers(Root(tmp_path)).last == {"loss": "NaN", "accuracy": 0.5}
 
 
 def test_numbers_are_found_among_hundreds_of_files(tmp_path: Path) -> None:

@@ -6,11 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from snippets import ROOT, Checkout, clean_environ
+
+from vtrain.containers.build import BuildRequest, build_image
+from vtrain.containers.engine import Engine
+from vtrain.containers.images import list_images, remove_image
 
 NOT_CLONED = shutil.ignore_patterns(
     ".git", ".venv", ".nox", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist", "site"
@@ -63,3 +68,15 @@ def _output(argv: list[str], environ: dict[str, str]) -> str:
     return subprocess.run(
         [program, *argv[1:]], env=environ, capture_output=True, text=True, check=False
     ).stdout
+
+
+@pytest.fixture
+def own_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
+    """An image that only this test has, so that what was built on it can be removed with it."""
+    name = f"vtrain-test/docs:{uuid.uuid4().hex}"
+    text = f"FROM {base_image}\nENV MADE_FOR={name} PIP_NO_COMPILE=1\n"
+    image_id = build_image(docker_engine, BuildRequest(tags=(name,), dockerfile=text), lambda _line: None)
+    yield name
+    for image in list_images(docker_engine, {"vtrain.base": image_id}):
+        remove_image(docker_engine, image.id)
+    remove_image(docker_engine, name)

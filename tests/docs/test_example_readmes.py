@@ -2,49 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
 from pathlib import Path
 
 import pytest
-from snippets import ROOT, Checkout, blocks, commands, run_all
+from snippets import PUBLIC_IMAGE, ROOT, Checkout, blocks, commands, run_all
 
 from vtrain.toml_reader import load_toml
 
 EXAMPLES = ROOT / "examples"
 READMES = sorted(EXAMPLES.glob("*/README.md"))
-DOCKER = "docker"
-GIGABYTES = {"hf_finetune", "keras"}
-"""The examples that install PyTorch or TensorFlow."""
+DOCKER, FRAMEWORKS, AIRFLOW = "docker", "frameworks", "airflow"
 
 
-def of(readmes: Iterable[Path]) -> pytest.MarkDecorator:
+def folder_of(readme: Path, checkout: Checkout) -> Path:
+    return checkout.folder / "examples" / readme.parent.name
+
+
+def with_commands(note: str) -> list[Path]:
+    return [readme for readme in READMES if commands(readme, notes=(note,))]
+
+
+def of(readmes: list[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("readme", readmes, ids=lambda readme: readme.parent.name)
 
 
+@pytest.mark.pages
 @pytest.mark.network
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "readme",
-    [
-        pytest.param(
-            readme,
-            id=readme.parent.name,
-            marks=pytest.mark.frameworks if readme.parent.name in GIGABYTES else pytest.mark.pages,
-        )
-        for readme in READMES
-    ],
-)
+@of(with_commands(""))
 def test_the_commands_of_an_example(readme: Path, checkout: Checkout) -> None:
-    folder = checkout.folder / "examples" / readme.parent.name
-    run_all(commands(readme, skipped_notes=(DOCKER,)), folder, checkout.environ)
+    run_all(commands(readme, notes=("",)), folder_of(readme, checkout), checkout.environ)
+
+
+@pytest.mark.frameworks
+@pytest.mark.network
+@pytest.mark.timeout(900)
+@of(with_commands(FRAMEWORKS))
+def test_an_example_that_installs_gigabytes(readme: Path, checkout: Checkout) -> None:
+    """PyTorch or TensorFlow."""
+    run_all(commands(readme, notes=(FRAMEWORKS,)), folder_of(readme, checkout), checkout.environ)
+
+
+@pytest.mark.pages
+@pytest.mark.docker
+@of(with_commands(DOCKER))
+def test_an_example_in_containers(readme: Path, checkout: Checkout, own_image: str) -> None:
+    folder = folder_of(readme, checkout)
+    dockerfile = folder / "Dockerfile"
+    dockerfile.write_text(dockerfile.read_text(encoding="utf-8").replace(PUBLIC_IMAGE, own_image))
+    run_all(commands(readme, notes=(DOCKER,)), folder, checkout.environ)
+
+
+@pytest.mark.sdk
+@pytest.mark.network
+@pytest.mark.skipif(shutil.which("airflow") is None, reason="apache-airflow is not on PATH")
+@of(with_commands(AIRFLOW))
+def test_an_example_for_airflow(readme: Path, checkout: Checkout) -> None:
+    run_all(commands(readme, notes=(AIRFLOW,)), folder_of(readme, checkout), checkout.environ)
 
 
 @of(READMES)
-def test_an_example_begins_with_a_bare_run(readme: Path) -> None:
+def test_an_example_has_a_bare_run(readme: Path) -> None:
     """Of the job that its pyproject.toml has."""
     table = load_toml((readme.parent / "pyproject.toml").read_text(encoding="utf-8"))
     assert table["tool"]["vtrain"]["job"]
-    assert blocks(readme)[0].text.startswith("$ vtrain run\n")
+    assert any(command.text.startswith("vtrain run") for command in commands(readme))
+    assert {block.note for block in blocks(readme)} <= {"", DOCKER, FRAMEWORKS, AIRFLOW}
 
 
 def test_the_table_of_examples_has_each_folder_once() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from snippets import ROOT, blocks
 
 from vtrain import cli, errors
@@ -21,7 +21,6 @@ from vtrain.pyproject import ProjectJob, ProjectSettings
 from vtrain.runtime.replica.vertex_view import JobContext, replica_environment, replica_ids
 
 DOCS = ROOT / "docs"
-COMMANDS = DOCS / "reference" / "commands.md"
 JOB_YAML = DOCS / "how-to" / "describe-a-job.md"
 EXIT_CODES = DOCS / "reference" / "exit-codes.md"
 FORMATS_PAGE = DOCS / "reference" / "formats-and-filters.md"
@@ -55,32 +54,25 @@ def real_commands() -> dict[str, Any]:
     return found | {f"vtrain {info.name}": build_command(info) for info in alone}
 
 
-def flags_of(command: Any) -> set[str]:
-    options = [param for param in command.params if param.param_type_name == "option"]
-    names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
-    return names - {"--help"}
+def shown_flags(command: Any) -> set[str]:
+    """The long names of a command's flags, without dashes."""
+    found = set()
+    for param in command.params:
+        if param.param_type_name == "option" and not param.hidden:
+            found |= {name[2:] for name in param.opts if name.startswith("--")}
+    return found
 
 
-def documented_flags(text: str) -> set[str]:
-    """The flags of the tables that a command's section links to."""
-    tables = {anchor(heading): body for heading, body in sections(COMMANDS).items()}
-    flags_line = re.search(r"^Flags: (.+?)\n\n", text + "\n", re.DOTALL | re.MULTILINE)
-    assert flags_line is not None, text
-    linked = re.findall(r"\(#([a-z-]+)\)", flags_line[1])
-    cells = [
-        row.split("|")[1] for name in linked for row in tables[name].splitlines() if row.startswith("| `-")
-    ]
-    return {flag for cell in cells for flag in re.findall(r"`(--?[a-z-]+)`", cell)}
-
-
-def test_every_command_is_documented_and_no_other() -> None:
-    documented = {heading for heading in sections(COMMANDS) if heading.startswith("vtrain ")}
-    assert documented == set(real_commands())
-
-
-@pytest.mark.parametrize("name", real_commands())
-def test_every_flag_is_documented_and_no_other(name: str) -> None:
-    assert documented_flags(sections(COMMANDS)[name]) == flags_of(real_commands()[name])
+def test_the_page_of_commands_is_made_of_their_help() -> None:
+    """Each command has a section of its own, and each flag that it shows stands on the page."""
+    text = runpy.run_path(str(DOCS / "layout.py"))["commands"]()
+    headings = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    groups = {" ".join(name.split()[:count]) for name in real_commands() for count in (2, 3, 4)}
+    assert set(real_commands()) <= set(headings) <= {*real_commands(), *groups, "Common flags"}
+    assert len(headings) == len(set(headings))
+    rows = set(re.findall(r"--(?:\[no-\])?([a-z-]+)", text))
+    flags = {flag for command in real_commands().values() for flag in shown_flags(command)}
+    assert flags and flags <= rows
 
 
 def test_every_key_of_pyproject_is_documented_and_no_other() -> None:

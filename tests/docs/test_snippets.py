@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,10 +10,6 @@ from pathlib import Path
 import pytest
 from lib.debug_client import DebugClient
 from snippets import ROOT, Checkout, Command, blocks, commands, compare, in_image, run_all
-
-from vtrain.containers.build import BuildRequest, build_image
-from vtrain.containers.engine import Engine
-from vtrain.containers.images import list_images, remove_image
 
 README = ROOT / "README.md"
 INSTALL, NOX, DOCKER, GCLOUD, VERTEX = "install", "same line in .ci/run", "docker", "gcloud", "vertex"
@@ -72,18 +66,6 @@ def test_snippets_that_wait_for_a_debugger(checkout: Checkout) -> None:
 @pytest.mark.parametrize("page", [RESTARTS_PAGE, PYTORCH_PAGE], ids=lambda page: page.stem)
 def test_snippets_that_train_with_torch(page: Path, checkout: Checkout) -> None:
     run_all(commands(page, notes=(TORCH,)), *checkout)
-
-
-@pytest.fixture
-def own_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
-    """An image that only this test has, so that what was built on it can be removed with it."""
-    name = f"vtrain-test/docs:{uuid.uuid4().hex}"
-    text = f"FROM {base_image}\nENV MADE_FOR={name} PIP_NO_COMPILE=1\n"
-    image_id = build_image(docker_engine, BuildRequest(tags=(name,), dockerfile=text), lambda _line: None)
-    yield name
-    for image in list_images(docker_engine, {"vtrain.base": image_id}):
-        remove_image(docker_engine, image.id)
-    remove_image(docker_engine, name)
 
 
 @pytest.mark.pages

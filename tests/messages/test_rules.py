@@ -113,7 +113,7 @@ BROKEN: list[tuple[CustomJob, str]] = [
         "scheduling.timeout: with FLEX_START it is 604800s (7 days) at most.",
     ),
     (flexible(T4), "workerPoolSpecs[0].machineSpec: FLEX_START is for L4, A100 and newer GPUs"),
-    (flexible(None), "workerPoolSpecs[0].machineSpec: FLEX_START is for L4, A100 and newer GPUs, found none"),
+    (flexible(None), "scheduling.strategy: FLEX_START is for L4, A100 and newer GPUs, found none"),
     (
         flexible(A100, msgspec.structs.replace(A100, accelerator_count=2)),
         "workerPoolSpecs[1].machineSpec: with FLEX_START all pools have the same machine.",

@@ -22,7 +22,9 @@ def test_a_terminal_of_any_size(
     table = LiveTable()
     for _ in range(2):
         table.show(["JOB", "NAME"], ROWS, "Nothing runs.")
-    assert 0 < capfd.readouterr().out.count("\n") <= 2 * max(height - 1, 1)
+    drawn = capfd.readouterr().out
+    assert 0 < drawn.count("\n") <= 2 * max(height - 1, 1)
+    assert ("\x1b[1mNAME\x1b[0m" in drawn) == (width == 80), "a line that is cut is plain"
 
 
 @pytest.mark.child

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from vtrain.core.pools import COUNTS, EXTRA_KEYS, KEYS, check_executors, check_pools, pools_document
+from vtrain.core.compose import check_executors
+from vtrain.core.project_job import EXTRA_KEYS
 from vtrain.errors import ConfigError, UsageError, VtrainError
 from vtrain.flags import containers, grammar
 from vtrain.flags.containers import read_mounts
 from vtrain.flags.flags_file import expand_flags_files
 from vtrain.flags.job_options import ContainerFlags
-from vtrain.flags.request import parse_pools
+from vtrain.flags.request import check_pools, parse_pools, pools_document
 from vtrain.flags.resource_config import KEYS as RESOURCE_KEYS
 from vtrain.flags.resource_config import (
     check_flag_pools,
@@ -114,12 +115,12 @@ def test_the_environment_comes_back(env: dict[str, str]) -> None:
 POOL_VALUES = st.sampled_from(
     ["", "n1-standard-4", "1", "2", "NVIDIA_L4", "TPU_V3", "a;b", "trainer.task", "x,y"]
 )
-POOLS = st.dictionaries(st.sampled_from(sorted(KEYS)), POOL_VALUES | TEXT, max_size=7)
+POOLS = st.dictionaries(st.sampled_from(sorted(grammar.POOL_KEYS)), POOL_VALUES | TEXT, max_size=7)
 
 
 def pool_value(key: str, text: str) -> str | int | tuple[str, ...]:
     """The value of a pool's key: a count, a list, or the text itself."""
-    if key in COUNTS:
+    if key in ("replica-count", "accelerator-count"):
         return int(text)
     return grammar.split_list(text, key, ";") if key in EXTRA_KEYS else text
 

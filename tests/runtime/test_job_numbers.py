@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vtrain.emulator.dashboard.job_view import metric_facts
 from vtrain.messages.custom_job import CustomJob
 from vtrain.rooted import Root
 from vtrain.runtime.output_numbers import LARGEST_FILE, job_numbers, read_numbers
@@ -82,3 +84,24 @@ def test_of_a_large_file_of_lines_the_last_count(tmp_path: Path) -> None:
 def test_a_name_of_a_metric_is_on_one_line(tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_text(json.dumps({"a\nb\x1b": 1}))
     assert read_numbers(Root(tmp_path)).last == {"a\\nb\\x1b": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "last"),
+    [
+        ("metrics.jsonl", '{"loss": 0.5}\n{"loss": NaN}\n{"auc": 1}', {"loss": "NaN", "auc": 1}),
+        ("metrics.json", '{"loss": [0.5, -Infinity], "auc": [NaN, 1]}', {"loss": "-Infinity", "auc": 1}),
+        ("metrics.json", '{"loss": Infinity}', {"loss": "Infinity"}),
+        ("metrics.json", '{"loss": 0.5', {"metrics.json": "no JSON"}),
+        ("metrics.json", "", {}),
+    ],
+)
+def test_what_is_no_number_in_the_end_is_shown(
+    name: str, text: str, last: dict[str, object], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    numbers = read_numbers(Root(tmp_path))
+    assert numbers.last == last
+    shown = dict(metric_facts(numbers))
+    assert [value.partition(" (best")[0] for value in shown.values()] == [*map(str, last.values())]
+    assert all(isfinite(y) for one in numbers.files for line in one.series.values() for _, y in line)

@@ -76,6 +76,12 @@ def test_jobs_and_runs_with_arguments_and_metrics(
     terminal = start("ps", "--metrics", "--sort=~args.units", columns=columns)
     assert terminal.end() == 0
     golden("ps-metrics", terminal, colours=columns == 120)
+    watched = start("ps", "--watch", "--columns=learning-rate,units,nothing", "--sort=units", columns=columns)
+    watched.wait_for("Ctrl-C leaves.")
+    watched.read_for(1.5)  # it is drawn again, and warns no more
+    watched.press("\x03")
+    assert watched.end() == 0
+    golden("ps-watch-metrics", watched, colours=columns == 120)
     terminal = start("compare", "@last", "@last-1", columns=columns)
     assert terminal.end() == 0
     golden("compare", terminal, colours=columns == 120)

@@ -63,6 +63,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The replicas as they would be started; none where a service does that."""
     notices: tuple[str, ...] = ()
     """Warnings for people: something is missing, or may be refused."""
+    doubts: tuple[str, ...] = ()
+    """Reasons why a service may refuse the job: it is sent all the same, but for `--strict`."""
     notes: tuple[str, ...] = ()
     """Sentences about facts that do not change the result."""
     not_reproduced: tuple[str, ...] = ()

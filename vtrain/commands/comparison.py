@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from vtrain.commands.selection import LIST_TABLE, show_list
 from vtrain.commands.session import Session, resource_document
 from vtrain.core.references import job_id, jobs_here, short_ids
 from vtrain.flags.grammar import split_list
-from vtrain.flags.options import ListFlags, MetricFlags
+from vtrain.flags.options import MetricFlags
 from vtrain.messages.states import short
 from vtrain.output.colours import has_colours
 from vtrain.output.compared import ARGS, compared_job, flat, run_document, sorted_documents
@@ -25,6 +24,7 @@ from vtrain.runtime.experiments import ExperimentRun, experiment_runs
 from vtrain.times import ago
 
 if TYPE_CHECKING:
+    from vtrain.commands.job_lists import LaidOut
     from vtrain.messages.resources import Job
 
 MOST_READ = 1000
@@ -34,8 +34,8 @@ MOST_NAMED = 5
 _FIXED = ("ID", "NAME", "STATE", "CREATED")
 
 
-def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, jobs: Iterable[Job]) -> None:
-    """Print jobs, and on this machine the runs of experiments, as the flags say."""
+def compared_jobs(wanted: MetricFlags, session: Session, jobs: Iterable[Job]) -> LaidOut:
+    """Jobs, and on this machine the runs of experiments, in the order of the flags, and in their columns."""
     columns = split_list(wanted.columns, "--columns")
     documents: Iterable[dict[str, Any]] = _documents(session, jobs)
     name = wanted.sort.removeprefix("~")
@@ -46,14 +46,7 @@ def show_compared(listing: ListFlags, wanted: MetricFlags, session: Session, job
             name = _full_name(name, counted)
             _warn_of_missing(session, counted, "--sort", [name])
         documents = sorted_documents(documents, f"~{name}" if wanted.sort.startswith("~") else name)
-    show_list(
-        session.console,
-        listing,
-        documents,
-        default=LIST_TABLE,
-        uri_of=session.uri_of,
-        draw=lambda found: _table(session, [*found], columns, name),
-    )
+    return documents, lambda found: _table(session, [*found], columns, name)
 
 
 def _documents(session: Session, jobs: Iterable[Job]) -> Iterator[dict[str, Any]]:

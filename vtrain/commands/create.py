@@ -101,13 +101,14 @@ def create_study(
     ):
         if count is not None and not whole_number(count, flag):
             target.console.warn(f"{flag}={count} counts as not given, as in gcloud.")
-    for parameter in draft.document["studySpec"]["parameters"] if as_file else ():
+    is_noted = as_file and not target.backend.is_local
+    for parameter in draft.document["studySpec"]["parameters"] if is_noted else ():
         numbers = (parameter.get("discreteValueSpec") or {}).get("values") or [0.5]
         if all(float(number).is_integer() for number in numbers):  # which `type=int` of argparse refuses
             name, first = parameter["parameterId"], numbers[0]
             words = "|".join(str(int(number)) for number in numbers)
             target.console.progress(
-                f"Note: --{name} arrives as {float(first)}, as on Vertex AI: read it as a float, or write "
+                f"Note: Vertex AI may hand on --{name}={float(first)}: read it as a float, or write "
                 f"'{name}={words}' to have it as it stands."
             )
     create_drafted(target, draft, packages, line, given.how, wait, as_file=as_file)

@@ -39,7 +39,7 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
     elif flags.words == COMMON_FLAGS:
         print_text(shown(common_page(common_flags()[0])))
     elif flags.man:
-        print_text(manual(list(_pages(*_find(root, context, list(flags.words))))))
+        print_text(manual(list(pages_below(*_find(root, context, list(flags.words))))))
     else:
         command, context = _find(root, context, list(flags.words))
         print_text(shown(command.page(context)))
@@ -67,12 +67,12 @@ def manual(pages: list[HelpPage]) -> str:
     return "\n".join([*lines, ".SH EXIT STATUS", *_rows([Section("", tuple(codes))])])
 
 
-def _pages(command: Any, context: Any) -> Iterator[HelpPage]:
+def pages_below(command: Any, context: Any) -> Iterator[HelpPage]:
     """The page of a command, and those of the commands below it."""
     yield command.page(context)
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
         below = command.get_command(context, name)
-        yield from _pages(below, below.context_class(below, info_name=name, parent=context))
+        yield from pages_below(below, below.context_class(below, info_name=name, parent=context))
 
 
 def _find(command: Any, context: Any, words: list[str]) -> tuple[Any, Any]:

@@ -22,7 +22,7 @@ from vtrain.core.references import job_id, jobs_here, list_command, short_ids
 from vtrain.errors import NotFoundError, StorageError, UsageError, VtrainError
 from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import CommonFlags, JobListFlags, ListFlags, MetricFlags, PlaceFlags
-from vtrain.messages.names import ANY_JOB, JOB_KINDS, PIPELINE_LABEL, TRIAL_LABEL, ResourceKind
+from vtrain.messages.names import JOB_KINDS, PIPELINE_LABEL, TRIAL_LABEL, ResourceKind
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import KNOWN, has_ended, names_of, short
 from vtrain.output.colours import has_colours
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
+LaidOut = tuple[Iterable[dict[str, Any]], Callable[[Iterable[dict[str, Any]]], str]]
+"""The documents of a list, and what lays those that are chosen out as a table."""
 LEAST_PAUSE = 1.0
 """Seconds between two pictures of a list that is watched."""
 MOST_ASKED_ABOUT = 5
@@ -63,16 +65,21 @@ def ps(
         listing = msgspec.structs.replace(listing, sort_by="")
     choose = partial(chosen_jobs, chosen, _states(chosen.state))
 
-    def show(session: Session, jobs: Iterator[Job]) -> None:
+    def laid_out(session: Session, jobs: Iterable[Job]) -> LaidOut:
         if wanted == MetricFlags():
-            show_resources(session, kind, listing, map(resource_document, choose(jobs)))
-        else:
-            from vtrain.commands.comparison import show_compared
+            return map(resource_document, choose(jobs)), partial(_job_table, session)
+        from vtrain.commands.comparison import compared_jobs
 
-            show_compared(listing, wanted, session, choose(jobs))
+        return compared_jobs(wanted, session, choose(jobs))
+
+    def show(session: Session, jobs: Iterator[Job]) -> None:
+        from vtrain.commands.selection import LIST_TABLE, show_list
+
+        documents, draw = laid_out(session, jobs)
+        show_list(session.console, listing, documents, default=LIST_TABLE, uri_of=session.uri_of, draw=draw)
 
     if chosen.watch:
-        _watch(listing, place, common, kind, choose)
+        _watch(listing, place, common, kind, laid_out)
     else:
         _list(listing, place, common, kind, show)
 
@@ -103,7 +110,7 @@ def _watch(
     place: PlaceFlags,
     common: CommonFlags,
     kind: ResourceKind,
-    choose: Callable[[Iterable[Job]], Iterator[Job]],
+    laid_out: Callable[[Session, Iterable[Job]], LaidOut],
 ) -> None:
     """Draw the list in its place until Ctrl-C. Raises UsageError where it cannot be drawn."""
     if not sys.stdout.isatty() or common.format:
@@ -116,11 +123,12 @@ def _watch(
     with LiveTable() as table:
         while True:
             selection = Selection(session.console, listing, default=LIST_TABLE, uri_of=session.uri_of)
-            jobs = choose(jobs_of(session, kind, page_size(session, listing), []))
-            found = islice(selection.apply(map(resource_document, jobs)), shutil.get_terminal_size().lines)
-            table.draw(_job_table(session, found, coloured=False).splitlines() or ["No job is listed."])
+            documents, draw = laid_out(session, jobs_of(session, kind, page_size(session, listing), []))
+            found = islice(selection.apply(documents), shutil.get_terminal_size().lines)
+            table.draw(draw(found).splitlines() or ["No job is listed."])
             if selection.failure is not None:
                 raise selection.failure
+            session.console.quiet, session.console.verbosity = True, "none"  # it has warned once
             time.sleep(pause)
 
 
@@ -212,13 +220,13 @@ def show_resources(
     """Print resources as the flags of a list command say: filtered, sorted, limited, formatted."""
     from vtrain.commands.selection import LIST_TABLE, show_list
 
-    is_drawn = kind == ANY_JOB or sys.stdout.isatty()  # gcloud's own lists are YAML in a pipe
-    draw = partial(_job_table, session) if is_drawn and kind in (ANY_JOB, *JOB_KINDS) else None
+    is_drawn = sys.stdout.isatty()  # gcloud's own lists are YAML in a pipe
+    draw = partial(_job_table, session) if is_drawn and kind in JOB_KINDS else None
     default = LIST_TABLE if is_drawn else "yaml"
     show_list(session.console, listing, documents, default=default, uri_of=session.uri_of, draw=draw)
 
 
-def _job_table(session: Session, documents: Iterable[dict[str, Any]], *, coloured: bool | None = None) -> str:
+def _job_table(session: Session, documents: Iterable[dict[str, Any]]) -> str:
     """The jobs as a table for a terminal, those of this machine with short ids."""
     from vtrain.output.job_table import job_row, job_table
 
@@ -230,5 +238,4 @@ def _job_table(session: Session, documents: Iterable[dict[str, Any]], *, coloure
         backend = backends.get(name, session.backend.name)
         rows.append(job_row(document, shown_id=ids.get(name, job_id(name)), backend=backend))
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    coloured = has_colours(sys.stdout) if coloured is None else coloured
-    return job_table(rows, width=width, coloured=coloured) if rows else ""
+    return job_table(rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""

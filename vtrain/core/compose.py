@@ -14,7 +14,6 @@ import msgspec
 
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
 from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, Origin, named
-from vtrain.core.pools import check_config_pools, check_executors
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
@@ -193,7 +192,7 @@ def compose(
             check_executors(pools, packaged=request.source is not None)
         elif config is not None:
             with config.blamed():
-                check_config_pools(pools)
+                _check_config_pools(pools)
     return draft_of(
         fold,
         request,
@@ -201,6 +200,41 @@ def compose(
         assignments=request.assignments,
         has_file=config is not None and not has_own_pools,
     )
+
+
+def check_executors(pools: Sequence[dict[str, Any]], *, packaged: bool) -> None:
+    """Raise ConfigError for the first pool of a line that names no image, which a service needs."""
+    for index, pool in enumerate(pools):
+        if "executorImageUri" in pool.get("pythonPackageSpec", {"executorImageUri": ""}):
+            continue
+        if not packaged:
+            raise no_image(index)
+        raise ConfigError(
+            f"--worker-pool-spec: pool {index} needs executor-image-uri beside local-package-path.",
+            hint="Add executor-image-uri=IMAGE, the image that the package runs in.",
+        )
+
+
+def no_image(index: int) -> ConfigError:
+    """The error about a pool of a line that does not say in which image it runs."""
+    return ConfigError(
+        f"--worker-pool-spec: pool {index} needs exactly one of executor-image-uri and container-image-uri.",
+        hint="Add container-image-uri=IMAGE; or, to run a Python package,\n"
+        "executor-image-uri=IMAGE,python-module=PACKAGE.MODULE.",
+    )
+
+
+def _check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
+    """Raise ConfigError for a pool of a file that does not run one thing, an image or a Python package."""
+    for index, pool in enumerate(pools):
+        container = pool.get("containerSpec", {}).get("imageUri")
+        python = pool.get("pythonPackageSpec", {})
+        if bool(container) == bool(python.get("executorImageUri") or python.get("pythonModule")):
+            raise FieldError(
+                f"workerPoolSpecs[{index}]",
+                "runs an image or a Python package, exactly one of them.",
+                hint="An empty pool that keeps its place is said with --worker-pool-spec= alone.",
+            )
 
 
 def lay_request(

@@ -12,7 +12,6 @@ import msgspec
 
 from vtrain.core.compose import JobRequest, make_source
 from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, Layer, Origin, at
-from vtrain.core.pools import EXTRA_KEYS, MACHINE_KEYS, Pool
 from vtrain.errors import ConfigError, PackagingError, UsageError
 from vtrain.messages.hardware import accelerator_named
 from vtrain.messages.rules import (
@@ -28,6 +27,9 @@ from vtrain.packaging.source import TrainerSource, check_module_name, relative_p
 from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
+EXTRA_KEYS = ("requirements", "extra-packages", "extra-dirs")
+"""What the project's job and a worker pool say about a trainer beside its folder."""
+MACHINE_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerator-count")
 _SUBJECT = re.compile(r"\A(?:--[a-z-]+|labels): ")
 
 
@@ -50,7 +52,7 @@ def project_request(project: Pyproject, job: ProjectJob) -> JobRequest:
         source = make_source(folder=folder, python_module=job.module, script=job.script)
     return JobRequest(
         config=str(below(project, job.config)) if job.config else None,
-        source=with_extras(source, job, {}),
+        source=with_extras(source, job),
         layers=job_layers(job, project.blames),
         fallback_name=project_name(project),
     )
@@ -61,12 +63,12 @@ def project_name(project: Pyproject) -> str:
     return (project.name or project.file.parent.name)[:MAX_DISPLAY_NAME]
 
 
-def with_extras(source: TrainerSource | None, job: ProjectJob, pool: Pool) -> TrainerSource | None:
-    """The trainer with what the project's job installs and takes along; a pool and flags count more."""
+def with_extras(source: TrainerSource | None, job: ProjectJob) -> TrainerSource | None:
+    """The trainer with what the project's job installs and takes along; its own count more."""
     if source is None:
         return None
-    names = [(key, key.replace("-", "_")) for key in EXTRA_KEYS]
-    extras = {name: pool.get(key) or getattr(source, name) or getattr(job, name) for key, name in names}
+    names = [key.replace("-", "_") for key in EXTRA_KEYS]
+    extras = {name: getattr(source, name) or getattr(job, name) for name in names}
     return msgspec.structs.replace(source, **extras)
 
 

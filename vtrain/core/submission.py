@@ -172,6 +172,9 @@ def prepare(
             f"The backend {plan.backend} does not reproduce {', '.join(plan.not_reproduced)}.",
             hint="Without --strict this is one line of warning, and the job runs.",
         )
+    if strict and plan.doubts:
+        raise ConfigError("\n".join(plan.doubts), hint="Without --strict this is a warning.")
+    plan = msgspec.structs.replace(plan, notices=(*plan.notices, *plan.doubts))
     plan = _with_environment(plan, backend, package, strict)
     if draft.source is not None:
         folder, in_pool_spec = str(draft.source.folder), draft.source.in_pool_spec

@@ -124,13 +124,13 @@ class FlagCommand(TyperCommand):
 
     def _place_of(self, words: list[str], ctx: Any) -> str:
         """A hint about the place of words that are no flag: with the machines, or with the trainer."""
-        from vtrain.core.pools import FLAG
+        from vtrain.flags.grammar import POOL_FLAG
 
         word = words[0]
-        if word.partition("=")[0] == FLAG:
+        if word.partition("=")[0] == POOL_FLAG:
             return "The pools of a trial are described in the file of --config: trialJobSpec.workerPoolSpecs"
         key, _, value = word.partition("=")
-        if key in _MACHINE_FLAGS and any(FLAG in param.opts for param in self.params):
+        if key in _MACHINE_FLAGS and any(POOL_FLAG in param.opts for param in self.params):
             return f"Write {_MACHINE_FLAGS[key].format(value or ''.join(words[1:2]) or 'VALUE')}"
         if word == "--watch" and self.info.remainder != COMMAND:
             return "vtrain rerun JOB --watch runs a job again after each saved file."

@@ -127,7 +127,7 @@ def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def pool(incomplete: str) -> list[str]:
     """The last key of a `--worker-pool-spec`, or its value where there is a list of them."""
-    from vtrain.core.pools import KEYS
+    from vtrain.flags.grammar import POOL_KEYS
     from vtrain.messages.rules import ACCELERATORS
     from vtrain.runtime.machines import machine_types
 
@@ -137,7 +137,7 @@ def pool(incomplete: str) -> list[str]:
     if equals:
         found = [f"{key}={value}" for value in beginning(values.get(key, ()), text)]
     else:
-        found = [f"{name}=" for name in beginning(sorted(KEYS), key)]
+        found = [f"{name}=" for name in beginning(sorted(POOL_KEYS), key)]
     return [f"{done}{comma}{item}" for item in found]
 
 

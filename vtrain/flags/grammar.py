@@ -15,6 +15,19 @@ _MOST_DIGITS = 1000
 """More than any field takes; Python reads 4300 at most."""
 _DELIMITERS = tuple(map(ord, ",;|:#~/@!"))
 """Delimiters of a list instead of ',', in the order of preference."""
+POOL_FLAG = "--worker-pool-spec"
+POOL_FIELDS = {
+    "machine-type": "machineSpec.machineType",
+    "replica-count": "replicaCount",
+    "accelerator-type": "machineSpec.acceleratorType",
+    "accelerator-count": "machineSpec.acceleratorCount",
+    "container-image-uri": "containerSpec.imageUri",
+    "executor-image-uri": "pythonPackageSpec.executorImageUri",
+    "python-module": "pythonPackageSpec.pythonModule",
+}
+"""The fields of a WorkerPoolSpec that keys of `--worker-pool-spec` set."""
+_TRAINER_KEYS = ("local-package-path", "script", "requirements", "extra-packages", "extra-dirs")
+POOL_KEYS = frozenset((*POOL_FIELDS, *_TRAINER_KEYS, "output-image-uri"))
 
 
 def split_list(text: str, flag: str, delimiter: str = ",") -> tuple[str, ...]:

@@ -9,28 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from vtrain.core.compose import JobRequest, make_source
-from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, at, named
-from vtrain.core.pools import (
-    COUNTS,
-    EXTRA_KEYS,
-    FLAG,
-    KEYS,
-    MACHINE_KEYS,
-    NAMING_KEYS,
-    Pool,
-    Pools,
-    changes_document,
-    check_changes,
-    check_pools,
-    pools_document,
-)
+from vtrain.core.compose import JobRequest, make_source, no_image
+from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Document, Fold, Layer, at, named
 from vtrain.core.project_job import (
+    EXTRA_KEYS,
+    MACHINE_KEYS,
     below,
     check_job,
     find_project_job,
@@ -39,31 +27,46 @@ from vtrain.core.project_job import (
     with_extras,
 )
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.grammar import split_dict, split_env, split_list, whole_number
+from vtrain.flags.grammar import (
+    POOL_FIELDS,
+    POOL_FLAG,
+    POOL_KEYS,
+    split_dict,
+    split_env,
+    split_list,
+    whole_number,
+)
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.options import ResourceFlags
 from vtrain.flags.row import fields_of, layers_of
-from vtrain.messages.hardware import accelerator_named
+from vtrain.messages.rules import ACCELERATORS, enum_hint
+from vtrain.messages.service_documents import laid_over
 from vtrain.packaging.source import TrainerSource
 from vtrain.pyproject import ProjectJob, Pyproject
 from vtrain.settings import user_path
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
+NAMING_KEYS = ("container-image-uri", "python-module", "script", "local-package-path")
+"""Keys of a pool that name what to run; the others say in what, and on which machines."""
+_SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
 _KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
+Pool = dict[str, Any]
+"""The text of a pool, cut at its keys: counts are numbers, and `EXTRA_KEYS` tuples."""
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of a command about one job. `project` is where it comes from, if not from them.
 
-    `job` is the project's, where the line runs it, and `pools` are what --worker-pool-spec changes of it.
-    `unused` is a project whose job is not run, since the flags name another.
+    `job` is the project's, where the line runs it. `changes` are the pools of a line that names what to run
+    elsewhere: they change the machines. `unused` is a project whose job is not run, since the flags name
+    another.
     """
 
     spec: SpecFlags
     trainer: TrainerFlags
     project: Pyproject | None = None
     job: ProjectJob | None = None
-    pools: Pools = ()
+    changes: Sequence[Pool] = ()
     unused: Pyproject | None = None
 
     @property
@@ -100,7 +103,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
             check_pools(({"machine-type": "", **pools[0]}, *pools[1:]) if is_said else pools)
             source = _pool_source(pools[0], source)
             uris = split_list(spec.python_package_uris, "--python-package-uris")
-            flags = (Layer(named(FLAG), {"jobSpec": {POOLS: pools_document(pools, uris)}}), *flags)
+            flags = (Layer(named(POOL_FLAG), {"jobSpec": {POOLS: pools_document(pools, uris)}}), *flags)
         image = trainer.executor_image_uri
         if image and (source is not None or self.job is not None or (spec.config is not None and not pools)):
             flags += (Layer(named("--executor-image-uri"), at(f"jobSpec.{EVERY_POOL}.image", image)),)
@@ -111,31 +114,26 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
             env_names=env_names,
             assignments=tuple(spec.assignments),
             source=source,
-            output_image_uri=(pools or self.pools or ({},))[0].get("output-image-uri", ""),
+            output_image_uri=(pools or self.changes or ({},))[0].get("output-image-uri", ""),
         )
         return request if self.job is None else self._over_job(request, self.job)
 
     def _over_job(self, request: JobRequest, job: ProjectJob) -> JobRequest:
         """The request with the project's job below it, whose machines the line's pools change."""
-        pools, table = (() if job.config else self.pools), msgspec.to_builtins(job)
-        own = {key: table[key] for key in MACHINE_KEYS if key in table and key != "replica-count"}
-        if job.gpus:
-            gpus = accelerator_named(job.gpus, "gpus")
-            own |= {
-                "accelerator-type": gpus["acceleratorType"],
-                "accelerator-count": gpus["acceleratorCount"],
-            }
-        disk = {"diskSpec": {"bootDiskSizeGb": job.boot_disk_size}} if job.boot_disk_size else {}
-        if request.source is None and pools:
-            check_has_folder(map(pools[0].get, EXTRA_KEYS))
+        source, changes = request.source, self.changes
+        if source is None and changes:
+            check_has_folder(map(changes[0].get, EXTRA_KEYS))
+        elif source is not None and changes:
+            source = msgspec.structs.replace(source, **_extras(changes[0]))
         if self.spec.base_output_dir is not None:  # a flag counts more than its key, an empty one too
             job = msgspec.structs.replace(job, output_dir="")
         keys = job_layers(job, self.project.blames) if self.project is not None else ()
-        changes = [Layer(named(FLAG), {"jobSpec": changes_document(pools, own, disk)})] if pools else []
+        machines = Fold(keys).document.get("jobSpec", {}).get(FIRST_POOL, {})
+        over = [Layer(named(POOL_FLAG), {"jobSpec": changes_document(changes, machines)})] if changes else []
         return msgspec.structs.replace(
             request,
-            layers=(*keys, *changes, *request.layers),
-            source=with_extras(request.source, job, pools[0] if pools else {}),
+            layers=(*keys, *over, *request.layers),
+            source=with_extras(source, job),
             fallback_name=project_name(self.project) if self.project is not None else "",
         )
 
@@ -151,44 +149,39 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
     project, job = found or (None, None)
     if project is None or job is None or is_named or names_what_runs(spec, trainer, pools):
         line = JobLine(spec=spec, trainer=trainer, unused=project)
-        return _with_pools(line, pools) if _are_of_trainer(pools, line) else line
+        return _with_changes(line, pools, ProjectJob()) if _are_of_trainer(pools, line) else line
     check_job(project, job)
     if spec.python_package_uris:
         raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
-    if not job.config:
-        line = _with_pools(JobLine(spec=spec, trainer=trainer, job=job), pools)
-        spec, trainer = line.spec, line.trainer
-    else:
+    if job.config:
         spec = msgspec.structs.replace(spec, config=str(below(project, job.config)))
-    trainer = _trainer_flags(trainer, project, job)
-    return JobLine(
-        spec=spec,
-        trainer=trainer,
-        project=project,
-        job=msgspec.structs.replace(job, image=trainer.executor_image_uri),
-        pools=pools,
-    )
+        line = JobLine(spec=spec, trainer=trainer, project=project)
+    else:
+        line = _with_changes(JobLine(spec=spec, trainer=trainer, project=project), pools, job)
+    trainer = _trainer_flags(line.trainer, project, job)
+    job = msgspec.structs.replace(job, image=trainer.executor_image_uri)
+    return msgspec.structs.replace(line, trainer=trainer, job=job)
 
 
-def _with_pools(line: JobLine, pools: Pools) -> JobLine:
-    """The line whose pools change the machines and the image of its job: the project's, or its trainer."""
-    trainer = line.trainer
-    named = ProjectJob(
-        path=trainer.local_package_path or "", module=trainer.python_module, script=trainer.script
-    )
-    job = line.job or named
-    check_changes(pools, job.accelerator_type)
+def _with_changes(line: JobLine, pools: Sequence[Pool], job: ProjectJob) -> JobLine:
+    """The line of a job whose machines and image the pools change. Raises ConfigError where they cannot."""
+    accelerator = {"accelerator-type": job.accelerator_type} if job.accelerator_type else {}
+    for index, pool in enumerate(pools):
+        if index:
+            _check_follower(index, pool)
+        _check_accelerator(index, accelerator | pool)
     image = pools[0].get("executor-image-uri") if pools else ""
+    trainer = line.trainer
     return msgspec.structs.replace(
         line,
         spec=msgspec.structs.replace(line.spec, worker_pool_spec=[]),
         trainer=msgspec.structs.replace(trainer, executor_image_uri=image or trainer.executor_image_uri),
         job=job,
-        pools=pools,
+        changes=pools,
     )
 
 
-def _are_of_trainer(pools: Pools, line: JobLine) -> bool:
+def _are_of_trainer(pools: Sequence[Pool], line: JobLine) -> bool:
     """Whether the pools say where the trainer of the flags runs, and none says what else does."""
     trainer = line.trainer
     named = trainer.local_package_path is not None or trainer.python_module or trainer.script
@@ -196,13 +189,13 @@ def _are_of_trainer(pools: Pools, line: JobLine) -> bool:
     return bool(pools and named) and line.spec.config is None and not says_what
 
 
-def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> None:
+def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Sequence[Pool]) -> None:
     """Raise UsageError where a flag and --worker-pool-spec say different things about the first pool."""
     if not pools:
         return
     if spec.replicas is not None and len(pools) > 1:
         raise UsageError(
-            f"--replicas is for one {FLAG}, and {len(pools)} are given.",
+            f"--replicas is for one {POOL_FLAG}, and {len(pools)} are given.",
             hint="Write replica-count=N in each.",
         )
     machine = fields_of(spec).get("jobSpec", {}).get(FIRST_POOL, {})
@@ -217,11 +210,11 @@ def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> No
     for flag, key, value in given:
         if value is not None and pools[0].get(key, value) != value:
             raise UsageError(
-                f"{flag} says {value}, and {FLAG} says {key}={pools[0][key]}.", hint="Keep one of them."
+                f"{flag} says {value}, and {POOL_FLAG} says {key}={pools[0][key]}.", hint="Keep one of them."
             )
 
 
-def names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> bool:
+def names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Sequence[Pool]) -> bool:
     """Whether the flags name what to run, and do not only say how or where."""
     path = trainer.local_package_path
     return (
@@ -281,23 +274,6 @@ def kms_key_name(flags: ResourceFlags, project: str) -> str:
     return f"{ring}/cryptoKeys/{flags.kms_key}"
 
 
-def parse_pools(values: Sequence[str]) -> tuple[Pool, ...]:
-    """The pools of repeated `--worker-pool-spec` flags. Raises UsageError where one does not parse.
-
-    A list inside a pool is split on `;`, or by its own `^D^`.
-    """
-    return tuple(
-        {key: _pool_value(key, text) for key, text in split_dict(value, FLAG, KEYS).items()}
-        for value in values
-    )
-
-
-def _pool_value(key: str, text: str) -> Any:
-    if key in COUNTS:
-        return whole_number(text, f"{FLAG}: {key}")
-    return split_list(text, f"{FLAG}: {key}", ";") if key in EXTRA_KEYS else text
-
-
 def _pool_source(first: Pool, source: TrainerSource | None) -> TrainerSource | None:
     """The trainer of the first pool, or the one of the flags. Raises UsageError where both name one."""
     if "local-package-path" not in first:
@@ -309,8 +285,12 @@ def _pool_source(first: Pool, source: TrainerSource | None) -> TrainerSource | N
         folder=first["local-package-path"],
         python_module=first.get("python-module", ""),
         script=first.get("script", ""),
-        **{key.replace("-", "_"): first.get(key, ()) for key in EXTRA_KEYS},
+        **_extras(first),
     )
+
+
+def _extras(pool: Pool) -> dict[str, tuple[str, ...]]:
+    return {key.replace("-", "_"): pool[key] for key in EXTRA_KEYS if pool.get(key)}
 
 
 def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
@@ -346,3 +326,145 @@ def check_format(trainer: TrainerFlags) -> None:
         raise UsageError(
             f"--package-format: expected auto, sdist or image, found {trainer.package_format!r}."
         )
+
+
+# --worker-pool-spec: the text of a pool, gcloud's rules about its keys, and the layer that it becomes
+
+
+def parse_pools(values: Sequence[str]) -> tuple[Pool, ...]:
+    """The pools of repeated `--worker-pool-spec` flags. Raises UsageError where one does not parse.
+
+    A list inside a pool is split on `;`, or by its own `^D^`.
+    """
+    return tuple(
+        {key: _pool_value(key, text) for key, text in split_dict(value, POOL_FLAG, POOL_KEYS).items()}
+        for value in values
+    )
+
+
+def _pool_value(key: str, text: str) -> Any:
+    if key.endswith("-count"):
+        return whole_number(text, f"{POOL_FLAG}: {key}")
+    return split_list(text, f"{POOL_FLAG}: {key}", ";") if key in EXTRA_KEYS else text
+
+
+def pools_document(pools: Sequence[Pool], package_uris: Sequence[str] = ()) -> list[Document]:
+    """The WorkerPoolSpecs of pools that name what to run. Each runs the package of the first, if it has one.
+
+    An empty pool keeps its place. gcloud checks no range: the backend's plan does.
+    """
+    software = pools[0] if "local-package-path" in pools[0] else {}
+    uris = {"packageUris": list(package_uris)} if package_uris and not software else {}
+    return [
+        _machines({"machine-type": ""} | pool) | _task(software or pool, uris) if pool else {}
+        for pool in pools
+    ]
+
+
+def _task(pool: Pool, uris: Document) -> Document:
+    """What a pool runs: its image, else its Python package; nothing where it names neither."""
+    if pool.get("container-image-uri"):
+        return _fields(pool, ["container-image-uri"])
+    python = _fields(pool, ["executor-image-uri", "python-module"]).get("pythonPackageSpec", {}) | uris
+    is_named = any(python.values()) or "local-package-path" in pool
+    return {"pythonPackageSpec": python} if is_named else {}
+
+
+def _machines(pool: Pool, below: Document | None = None) -> Document:
+    """The machines that a whole pool names, over those `below` it; no accelerators without their type."""
+    document = laid_over(below or {}, _fields(pool, MACHINE_KEYS))
+    machine = document.pop("machineSpec", {})
+    if machine.get("acceleratorType"):
+        machine = {"acceleratorCount": 1} | machine
+    else:
+        machine = {name: value for name, value in machine.items() if not name.startswith("accelerator")}
+    return ({"machineSpec": machine} if machine else {}) | {"replicaCount": 1} | document
+
+
+def _fields(pool: Pool, keys: Collection[str]) -> Document:
+    """The part of a WorkerPoolSpec that these keys set."""
+    layers = (Layer(named(POOL_FLAG), at(POOL_FIELDS[key], pool[key])) for key in keys if key in pool)
+    return Fold(layers).document
+
+
+def changes_document(pools: Sequence[Pool], machines: Document) -> Document:
+    """The part of a spec that pools change of a job with these `machines` in its first pool.
+
+    One pool changes the first; several take the place of the pools. Vertex AI wants the primary alone in the
+    first.
+    """
+    if len(pools) == 1:
+        return {FIRST_POOL: _fields(pools[0], MACHINE_KEYS)}
+    own = {name: value for name, value in machines.items() if name != "replicaCount"}
+    return {POOLS: [_machines(pool, own) if pool else {} for pool in pools]}
+
+
+def check_pools(pools: Sequence[Pool]) -> None:
+    """Raise ConfigError for the first of gcloud's rules that the pools break, whatever runs them.
+
+    Source: `gcloud ai custom-jobs create --help`.
+    """
+    if not pools[0]:
+        raise _wrong(0, "may not be empty: it holds the primary replica")
+    packaged = "local-package-path" in pools[0]
+    for index, pool in enumerate(pools):
+        if pool and "machine-type" not in pool:
+            raise _wrong(index, "needs machine-type", "Add machine-type=n1-standard-4.")
+        _check_accelerator(index, pool)
+        if index and "local-package-path" in pool and not packaged:
+            raise _wrong(index, "has local-package-path, which belongs into the first pool")
+        if packaged and index:
+            _check_follower(index, pool)
+        elif packaged:
+            _check_packaged(index, pool)
+        elif pool:
+            _check_unpackaged(index, pool)
+
+
+def _check_accelerator(index: int, pool: Pool) -> None:
+    if "accelerator-count" in pool and "accelerator-type" not in pool:
+        raise _wrong(index, "has accelerator-count without accelerator-type")
+    accelerator = pool.get("accelerator-type")
+    if accelerator and accelerator not in ACCELERATORS:
+        hint = enum_hint(accelerator, ACCELERATORS)
+        raise _wrong(index, f"has an unknown accelerator-type, {accelerator!r}", hint)
+
+
+def _check_follower(index: int, pool: Pool) -> None:
+    named = [key for key in (*_SOFTWARE_KEYS, *EXTRA_KEYS) if key in pool]
+    if named:
+        raise _wrong(index, f"has {', '.join(named)}, but every pool runs the first pool's local package")
+
+
+def _check_packaged(index: int, pool: Pool) -> None:
+    if "container-image-uri" in pool:
+        raise _wrong(
+            index,
+            "has container-image-uri, and an image of its own does not run a local package",
+            "Name the image in which the package runs as executor-image-uri=IMAGE.",
+        )
+    if ("python-module" in pool) == ("script" in pool):
+        raise _wrong(
+            index,
+            "needs exactly one of python-module and script beside local-package-path",
+            "Add python-module=PACKAGE.MODULE or script=FILE.",
+        )
+    if pool.get("output-image-uri") == "":
+        raise _wrong(index, "has an empty output-image-uri", "Name an image, or leave the key out.")
+
+
+def _check_unpackaged(index: int, pool: Pool) -> None:
+    images = [key for key in ("executor-image-uri", "container-image-uri") if key in pool]
+    if len(images) > 1 or (not images and "python-module" not in pool):
+        raise no_image(index)
+    if "container-image-uri" in pool and "python-module" in pool:
+        raise _wrong(index, "has python-module, which a container image does not take")
+    if "container-image-uri" not in pool and "python-module" not in pool:
+        raise _wrong(index, "needs python-module beside executor-image-uri")
+    extra = [key for key in ("script", *EXTRA_KEYS) if key in pool]
+    if extra:
+        raise _wrong(index, f"has {', '.join(extra)}, which go with local-package-path only")
+
+
+def _wrong(index: int, what: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"{POOL_FLAG}: pool {index} {what}.", hint=hint)

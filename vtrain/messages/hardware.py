@@ -85,6 +85,10 @@ def accelerator_named(text: str, name: str) -> dict[str, str | int]:
     kind = SHORT_NAMES.get(given.upper(), given.upper().replace("-", "_"))
     if kind not in ACCELERATORS:
         every = f"Write {', '.join(SHORT_NAMES)}, or the API's name."
+        if given.isdecimal():
+            every = (
+                f"Write its type before the number: T4:{given}. This machine's GPUs stand in for any type."
+            )
         hint = did_you_mean(given.upper(), (*SHORT_NAMES, *ACCELERATORS), otherwise=every)
         raise UsageError(f"{name}: there is no accelerator {given!r}.", hint=hint)
     if colon and not (count.isascii() and count.isdecimal() and 0 < len(count.lstrip("0")) < 10):

@@ -139,7 +139,7 @@ def _check_flexible_start(spec: CustomJobSpec) -> None:
         if accelerator in (*NO_ACCELERATOR, *_INFLEXIBLE) and not kind.startswith(("ct", "tpu")):
             found = accelerator or "none"
             raise FieldError(
-                path,
+                "scheduling.strategy" if accelerator in NO_ACCELERATOR else path,
                 f"FLEX_START is for L4, A100 and newer GPUs, found {found}.",
                 hint="L4 is --gpus=L4 on a command line, and acceleratorType NVIDIA_L4 in a file.",
             )
@@ -281,10 +281,16 @@ def check_enum_names(message: msgspec.Struct, path: str) -> None:
     Messages keep any name, since the service may know more than vtrain. gcloud checks the names in the file
     of a tuning job, and so does vtrain.
     """
+    for place, value, names in unknown_names(message, path):
+        raise FieldError(place, f"the API has no {value!r}.", hint=enum_hint(value, names))
+
+
+def unknown_names(message: msgspec.Struct, path: str = "") -> Iterator[tuple[str, str, frozenset[str]]]:
+    """The names of enums that the API does not have: where, which, and those that it has."""
     for place, field, value in walk(message, path):
         names = frozenset(field.enum.values())
-        if field.kind == "enum" and not field.repeated and value not in names:
-            raise FieldError(place, f"the API has no {value!r}.", hint=enum_hint(value, names))
+        if field.kind == "enum" and not field.repeated and names and value not in names:
+            yield place, value, names
 
 
 def enum_hint(value: str, names: frozenset[str]) -> str:

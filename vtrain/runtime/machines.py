@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from vtrain.messages.custom_job import NO_ACCELERATOR, CustomJobSpec, MachineSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, WorkerPoolSpec
 from vtrain.messages.nearest import did_you_mean
-from vtrain.messages.rules import ACCELERATORS
+from vtrain.messages.rules import unknown_names
 from vtrain.sizes import GIB as GIB
 from vtrain.sizes import memory_in_words
 
@@ -61,22 +61,24 @@ def machine_types() -> tuple[str, ...]:
     return tuple(_MACHINES)
 
 
-def name_notices(spec: CustomJobSpec) -> tuple[str, ...]:
-    """Sentences about machine types and accelerators that no table has, with the nearest name that one has.
+def notices_about_spec(spec: CustomJobSpec) -> tuple[str, ...]:
+    """Sentences about names that no table has, with the nearest one, and about several primary replicas.
 
-    They may be newer than the tables, so that nothing is refused for its name.
+    A name may be newer than the tables, so that nothing is refused for it.
     """
     from vtrain.messages.hardware import GPUS, TPU_HOST, TPU_TOPOLOGIES
 
     machines = _MACHINES.keys() | GPUS.keys() | TPU_TOPOLOGIES.keys() | {TPU_HOST}
     sentences = []
     for index, pool in enumerate(spec.worker_pool_specs):
-        path, given = f"workerPoolSpecs[{index}].machineSpec", pool.machine_spec or MachineSpec()
+        path, given = f"workerPoolSpecs[{index}]", pool.machine_spec or MachineSpec()
         if given.machine_type and given.machine_type not in machines:
-            sentences.append(f"{path}.machineType: {_unknown(given.machine_type, machines)}")
-        if given.accelerator_type not in ACCELERATORS.union(NO_ACCELERATOR):
-            sentences.append(f"{path}.acceleratorType: {_unknown(given.accelerator_type, ACCELERATORS)}")
-    return tuple(sentences)
+            sentences.append(f"{path}.machineSpec.machineType: {_unknown(given.machine_type, machines)}")
+        if index == 0 and pool.replica_count > 1:
+            found = f"the first pool is the primary replica, found {pool.replica_count}."
+            sentences.append(f"{path}.replicaCount: {found} Others belong into a second pool.")
+    unknown = (f"{place}: {_unknown(value, names)}" for place, value, names in unknown_names(spec))
+    return (*sentences, *unknown)
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:

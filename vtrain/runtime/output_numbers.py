@@ -7,7 +7,6 @@ output, in files that the trainer wrote in its working directory, and on its std
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections import deque
@@ -15,6 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,12 +60,16 @@ Series = dict[str, list[tuple[float, float]]]
 
 
 class Scalars(NamedTuple):
-    """The numbers of one file: series along something, such as a step, and single values."""
+    """The numbers of one file: series along something, such as a step, and single values.
+
+    `lost` are the last values that are no finite numbers, such as `NaN`; of a file that is no JSON `no JSON`.
+    """
 
     path: str
     along: str
     series: Series
     values: list[tuple[str, float]]
+    lost: dict[str, str]
 
 
 class Numbers(NamedTuple):
@@ -75,12 +79,12 @@ class Numbers(NamedTuple):
     left_out: int
 
     @property
-    def last(self) -> dict[str, float]:
-        """The last number of each name; of a name that several places have, that of the first."""
-        found: dict[str, float] = {}
+    def last(self) -> dict[str, float | str]:
+        """The last value of each name; of a name that several places have, that of the first."""
+        found: dict[str, float | str] = {}
         for scalars in self.files:
             lasts = {name: points[-1][1] for name, points in scalars.series.items()}
-            found = {**lasts, **dict(scalars.values), **found}
+            found = {**lasts, **dict(scalars.values), **scalars.lost, **found}
         return found
 
 
@@ -111,7 +115,7 @@ def job_numbers(
     attempt = folder.newest_attempt(PRIMARY)
     lines = _of_stdout(folder.logs, attempt, most_output, frozenset(wanted), _state(folder))
     found = [*_of_hypertune(folder, wanted), *in_output.files, *in_work.files, lines]
-    return Numbers([one for one in found if one.series or one.values], in_output.left_out + in_work.left_out)
+    return Numbers([one for one in found if any(one[2:])], in_output.left_out + in_work.left_out)
 
 
 def _of_hypertune(folder: JobFolder, wanted: Collection[str]) -> Iterator[Scalars]:
@@ -132,7 +136,7 @@ def _reported(place: str, rows: list[dict[str, Any]], wanted: Collection[str]) -
         }
         for row in rows
     )
-    return Scalars(place, *_row_series([*numbers]))
+    return _scalars(place, *_row_series([*numbers]))
 
 
 def _in_working_folder(folder: JobFolder) -> Numbers:
@@ -182,7 +186,7 @@ def read_numbers(folder: Root, since: float = 0.0) -> Numbers:
             scalars = _of_file(folder.base, folder.within, path, state)
         except OSError:  # it was just removed, or is not for this user
             continue
-        if scalars.series or scalars.values:
+        if any(scalars[2:]):
             found.append(scalars)
     return Numbers(found, 0)
 
@@ -196,7 +200,22 @@ def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Sca
         data = file.read(LARGEST_FILE)
     if size > LARGEST_FILE:  # the last lines of a file of lines
         data = data.partition(b"\n")[2]
-    return Scalars(path, *_numbers(data))
+    document = _decode(data)
+    if document is None and data.strip():
+        return Scalars(path, "", {}, [], {path: "no JSON"})
+    return _scalars(path, *_numbers(document))
+
+
+def _scalars(path: str, along: str, series: Series, values: list[tuple[str, float]]) -> Scalars:
+    """The numbers of a place, of which some may not be finite."""
+    lasts = {**{name: points[-1][1] for name, points in series.items()}, **dict(values)}
+    return Scalars(
+        path,
+        along,
+        {name: some for name, all_ in series.items() if (some := [one for one in all_ if isfinite(one[1])])},
+        [one for one in values if isfinite(one[1])],
+        {name: json.dumps(value) for name, value in lasts.items() if not isfinite(value)},
+    )
 
 
 def number_of(text: str) -> int | float | str:
@@ -222,9 +241,8 @@ def _files(folder: Root) -> Iterator[str]:
             waiting += (entry.place for entry in entries if entry.is_folder)
 
 
-def _numbers(data: bytes) -> tuple[str, Series, list[tuple[str, float]]]:
-    """What a file's series are along, the series, and the single values."""
-    document = _decode(data)
+def _numbers(document: Any) -> tuple[str, Series, list[tuple[str, float]]]:
+    """What a document's series are along, the series, and the single values."""
     if isinstance(document, dict):
         for key in _HISTORY:
             if rows := _rows(document.get(key)):
@@ -273,7 +291,7 @@ def _row_series(rows: list[dict[str, Any]]) -> tuple[str, Series, list[tuple[str
     for at, row in enumerate(rows, 1):
         x = row.get(along, at) if along else at
         for key, value in row.items():
-            if key not in _STEPS and _is_number(value) and _is_number(x):
+            if key not in _STEPS and _is_number(value) and _is_number(x) and isfinite(x):
                 points.setdefault(key, []).append((float(x), float(value)))
     several = ((_short(key), found) for key, found in points.items() if len(found) > 1)
     values = ((_short(key), found[0][1]) for key, found in points.items() if len(found) == 1)
@@ -308,4 +326,4 @@ def _single(document: dict[str, Any], prefix: str = "") -> list[tuple[str, float
 def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
-    return abs(value) < 1e300 if isinstance(value, int) else math.isfinite(value)
+    return isinstance(value, float) or abs(value) < 1e300

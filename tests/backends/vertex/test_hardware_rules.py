@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about
+from vtrain.backends.vertex.vertex_plan import check_sendable, doubts_about
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -30,7 +30,7 @@ def test_a_mismatch_is_a_doubt() -> None:
     machine = MachineSpec(machine_type="e2-standard-4", accelerator_type="NVIDIA_L4", accelerator_count=1)
     doubtful = job(machine_spec=machine)
     check_sendable(doubtful)
-    (notice,) = notices_about(doubtful)
+    (notice,) = doubts_about(doubtful)
     assert notice.startswith(
         "The service may refuse this job. workerPoolSpecs[0].machineSpec.acceleratorType: e2-standard-4 "
         "takes no accelerator, found NVIDIA_L4."
@@ -52,17 +52,17 @@ def test_a_mismatch_is_a_doubt() -> None:
 def test_a_name_that_no_table_has_is_a_notice_with_the_nearest(machine: MachineSpec, told: str) -> None:
     misspelled = job(machine_spec=machine)
     check_sendable(misspelled)
-    name, *_ = notices_about(misspelled)
+    name, *_ = doubts_about(misspelled)
     assert name.startswith(f"workerPoolSpecs[0].machineSpec.{told}(its table is of ")
     near = "n1-standard-4" if "machineType" in told else "NVIDIA_TESLA_T4"
     assert name.endswith(f"Did you mean {near}?")
 
 
 def test_a_machine_type_of_tomorrow_is_sent_with_a_notice() -> None:
-    (notice,) = notices_about(job(machine_spec=MachineSpec(machine_type="z9-hyper-1000")))
+    (notice,) = doubts_about(job(machine_spec=MachineSpec(machine_type="z9-hyper-1000")))
     assert notice.endswith("It may be newer than that.")
     assert (
-        notices_about(job(machine_spec=MachineSpec(machine_type="tpu7x-standard-4t", tpu_topology="2x2x1")))
+        doubts_about(job(machine_spec=MachineSpec(machine_type="tpu7x-standard-4t", tpu_topology="2x2x1")))
         == ()
     )
 

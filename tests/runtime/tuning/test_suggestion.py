@@ -114,7 +114,7 @@ def test_arguments_are_written_as_the_service_writes_them() -> None:
         "--lr=0.001",
         "--decay=0.75",
         "--layers=2",
-        "--batch=256.0",
+        "--batch=256",
         "--optimizer=sgd",
         "--momentum=0.9",
     )

@@ -17,7 +17,7 @@ from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_account_of_board, check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
 from vtrain.runtime.accelerators import accelerators_of
-from vtrain.runtime.machines import machine, machine_memory, name_notices
+from vtrain.runtime.machines import machine, machine_memory, notices_about_spec
 from vtrain.runtime.replica.vertex_view import (
     JobContext,
     replica_argv,
@@ -71,8 +71,8 @@ def check_sendable(job: Job) -> None:
         check_account_of_board(spec)
 
 
-def notices_about(job: Job) -> tuple[str, ...]:
-    """Sentences about what the service is known to refuse; it is sent all the same."""
+def doubts_about(job: Job) -> tuple[str, ...]:
+    """Sentences about what the service is known to refuse."""
     spec = spec_of(job)
     doubts = _broken_rules(job)
     if spec is not None:
@@ -86,7 +86,7 @@ def notices_about(job: Job) -> tuple[str, ...]:
     output = spec.output_uri if spec is not None else ""
     if output and not output.startswith("gs://"):
         doubts.append(f"baseOutputDirectory: expected gs://BUCKET/…, found {output!r}.")
-    names = name_notices(spec) if spec is not None else ()
+    names = notices_about_spec(spec) if spec is not None else ()
     return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
 
 
@@ -116,7 +116,7 @@ def _broken_rules(job: Job) -> list[str]:
         else:
             check_pipeline(job)
     except ConfigError as error:
-        return [error.message]
+        return [f"{error.message} {error.hint}".rstrip()]
     return []
 
 

@@ -173,9 +173,10 @@ def metric_facts(numbers: Numbers) -> list[tuple[str, str]]:
             values = [value for _, value in points]
             better = min if _FALLS.search(name) else max if _RISES.search(name) else None
             best = better(values) if better is not None else values[-1]
-            last = shown_value(values[-1])
-            found.setdefault(name, last if best == values[-1] else f"{last} (best {shown_value(best)})")
-        for name, value in scalars.values:
+            last = scalars.lost.get(name, shown_value(values[-1]))
+            shown = shown_value(best)
+            found.setdefault(name, last if last == shown else f"{last} (best {shown})")
+        for name, value in (*scalars.values, *scalars.lost.items()):
             found.setdefault(name, shown_value(value))
     return list(found.items())
 

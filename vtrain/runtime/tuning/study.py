@@ -80,13 +80,15 @@ def every_parameter(spec: StudySpec) -> Iterator[ParameterSpec]:
 def arguments(spec: StudySpec, parameters: Parameters) -> tuple[str, ...]:
     """The elements of argv that give a trial's program its parameters: `--name=value`.
 
-    Sources: Google's samples for whole numbers (`80`), reports of users for discrete ones (`256.0`).
+    Whole numbers have no point: Google's samples read integers and discrete values alike by `type=int` of
+    argparse. A user of the service has seen `256.0` for a discrete value.
     """
     found: list[str] = []
 
     def take(parameter: ParameterSpec, _place: str) -> ParameterValue:
         value = parameters[parameter.parameter_id]
-        is_whole = parameter.integer_value_spec is not None
+        is_listed = parameter.discrete_value_spec is not None
+        is_whole = parameter.integer_value_spec is not None or (is_listed and float(value).is_integer())
         found.append(f"--{parameter.parameter_id}={int(value) if is_whole else value}")
         return value
 

@@ -82,6 +82,8 @@ class TrialMetrics:
             return self._file.complaint()
         others = "".join(
             f"; {where} {'have' if where == LINES else 'has'} {', '.join(names)}"
+            if names
+            else f"; {where} is no JSON"
             for where, names in self._others.items()
         )
         return f"The trainer did not report {', '.join(missing)}{others}."
@@ -91,7 +93,8 @@ class TrialMetrics:
         for scalars in job_numbers(self._job, self._home, wanted=self._metrics).files:
             if found := self._measurements(scalars):
                 return found
-            self._others[scalars.path] = [*scalars.series, *(name for name, _ in scalars.values)][:MOST_NAMED]
+            names = {**scalars.series, **dict(scalars.values), **scalars.lost}
+            self._others[scalars.path] = [name for name in names if name != scalars.path][:MOST_NAMED]
         return []
 
     def _measurements(self, scalars: Scalars) -> list[Measurement]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from vtrain.core.pools import check_executors, check_pools, pools_document
+from vtrain.core.compose import check_executors
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.request import parse_pools
+from vtrain.flags.request import check_pools, parse_pools, pools_document
 
 CONTAINER = "machine-type=n1-standard-4,container-image-uri=gcr.io/p/i"
 PYTHON = "machine-type=n1,executor-image-uri=gcr.io/p/e,python-module=trainer.task"
