@@ -73,7 +73,7 @@ def quartiles(values: list[float]) -> str:
 
 def regret(problem: Problem, sampler: str, seed: int, trials: int) -> float:
     """How much worse than the best value the study's best trial is."""
-    from vtrain.runtime.tuning.ranking import best
+    from vtrain.runtime.tuning.study import best
 
     spec = spec_of(problem)
     ended = [trial for trial in study(problem, spec, sampler, seed, trials) if trial.state == "SUCCEEDED"]

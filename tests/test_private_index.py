@@ -18,9 +18,8 @@ from lib.docker_engines import lacking
 from lib.environment_packages import direct_sdist, wheel
 from lib.private_index import LOGIN, PrivateIndex, forget_settings, private_index
 
-from vtrain.containers.engine import Engine
+from vtrain.containers.engine import IMAGE_HOME_LABEL, Engine
 from vtrain.containers.images import list_images
-from vtrain.containers.labels import IMAGE_HOME_LABEL
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.privacy import home_label

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 import vtrain
-from vtrain.backends import BackendSettings
-from vtrain.backends.replica_options import Mount, ReplicaOptions
+from vtrain.backends import BackendSettings, Mount, ReplicaOptions
 from vtrain.messages.custom_job import CustomJob, EnvVar, WorkerPoolSpec
 from vtrain.testing.script import Script, script_job
 

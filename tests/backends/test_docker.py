@@ -16,17 +16,15 @@ from lib.local_jobs import PRIMARY, ended, folder_of, info, kill, kill_superviso
 from lib.supervisors import supervisor_of
 from lib.waiting import wait_until
 
-from vtrain.backends.docker import container
+from vtrain.backends import Mount, Ulimit
+from vtrain.backends.docker import container, install
 from vtrain.backends.docker.container import container_name, network_name
 from vtrain.backends.docker.container_life import REMOVED, STOPPED
-from vtrain.backends.docker.payload import install
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.backends.replica_options import Mount, Ulimit
 from vtrain.containers.build import BuildRequest, build_image
-from vtrain.containers.engine import Engine
+from vtrain.containers.engine import JOB_LABEL, Engine
 from vtrain.containers.images import remove_image
-from vtrain.containers.labels import JOB_LABEL
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.http_limits import LARGEST_ANSWER
 from vtrain.messages import states

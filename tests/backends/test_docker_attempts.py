@@ -25,12 +25,16 @@ from vtrain.backends.docker.container_life import (
     replica_exit,
 )
 from vtrain.backends.docker.container_log import ContainerOutput, output_of
-from vtrain.backends.docker.container_view import ContainerView
-from vtrain.backends.docker.job_engine import JobEngine, cut_loose, ensure_network, remove_network
+from vtrain.backends.docker.job_engine import (
+    ContainerView,
+    JobEngine,
+    cut_loose,
+    ensure_network,
+    remove_network,
+)
 from vtrain.backends.local import LocalBackend
-from vtrain.containers.address import EngineAddress
-from vtrain.containers.engine import Engine, connect
-from vtrain.containers.labels import ATTEMPT_LABEL, JOB_LABEL
+from vtrain.containers.discovery import EngineAddress
+from vtrain.containers.engine import ATTEMPT_LABEL, JOB_LABEL, Engine, connect
 from vtrain.errors import EngineError
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
@@ -99,7 +103,6 @@ def order(engine: Engine, image: str, folder: ReplicaFolder) -> ContainerOrder:
         engine=engine.address,
         name=f"{name}-{folder.name}",
         network=name,
-        replicas=1,
         labels=labels,
         config=config,
         log=log,
@@ -295,7 +298,7 @@ def test_a_network_that_something_still_holds_on_to_is_removed(
 ) -> None:
     labels = job_labels(str(docker_home), "1234567890")
     name = f"vtrain-test-{time.time_ns()}"
-    ensure_network(docker_engine, name, labels, 1)
+    ensure_network(docker_engine, name, labels)
     config = {"Image": base_image, "Cmd": ["sleep", "600"], "Labels": labels}
     config |= {"HostConfig": {"NetworkMode": name, "Init": True}}
     container = docker_engine.calls.post("/containers/create", config)["Id"]

@@ -13,8 +13,7 @@ from docker_jobs import ROOT, docker_job, docker_settings
 from vtrain.backends import JobBackend
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.containers.engine import Engine
-from vtrain.containers.labels import HOME_LABEL
+from vtrain.containers.engine import HOME_LABEL, Engine
 from vtrain.messages.custom_job import CustomJob, Scheduling
 from vtrain.privacy import home_label
 from vtrain.testing.contract import ReplicaContract

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from vtrain.backends import Mount, ReplicaOptions
 from vtrain.backends.docker.container import docker_part, with_docker_part
-from vtrain.backends.replica_options import Mount, ReplicaOptions
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.folder import JobFolder, ReplicaExit, write_struct
 from vtrain.runtime.job_order import JobOrder

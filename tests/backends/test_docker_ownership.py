@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.ownership import mend_ownership
-from vtrain.containers.address import EngineAddress
+from vtrain.backends.docker.docker_launcher import mend_ownership
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, connect
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, GcsDestination
@@ -75,7 +75,6 @@ def make_job(home: Path, job_id: str, output: str, image: str) -> JobOrder:
         engine=EngineAddress(host="unix:///x", origin="test"),
         name="x",
         network="x",
-        replicas=1,
         labels={},
         config={"Image": image},
         log="x",

@@ -10,11 +10,11 @@ from lib.local_jobs import PRIMARY, ended, folder_of, submit
 from lib.stand_in_engine import stand_in_engine
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.kernel_usage import KernelUsage, kernel_usage
+from vtrain.backends.docker.container_life import KernelUsage, kernel_usage
 from vtrain.backends.docker.running_container import RunningContainer
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
 from vtrain.runtime.folder import JobFolder, ReplicaExit
 
@@ -77,7 +77,6 @@ def test_statistics_in_which_something_is_missing(tmp_path: Path, shape: bytes) 
                 engine=EngineAddress(host=engine.host, origin="test"),
                 name=CONTAINER,
                 network="",
-                replicas=1,
                 labels={},
                 config={"HostConfig": {}},
                 log=str(tmp_path / "log"),

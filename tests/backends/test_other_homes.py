@@ -32,8 +32,7 @@ from vtrain.errors import ContactLostError, HomeError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, MachineSpec
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.runtime.capacity.queue import attend, due
-from vtrain.runtime.child_jobs import is_living, request_end
+from vtrain.runtime.capacity.queue import attend, due, is_living, request_end
 from vtrain.runtime.locks import lock_holder
 from vtrain.runtime.store import Store
 

@@ -16,12 +16,11 @@ from lib.supervisors import supervisor_of
 from lib.waiting import wait_until
 
 import vtrain
-from vtrain.backends import BackendSettings, Query
+from vtrain.backends import BackendSettings, Query, ReplicaOptions
 from vtrain.backends.docker.container import container_orders, with_docker_part
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.backends.replica_options import ReplicaOptions
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.errors import ConfigError, ConflictError
 from vtrain.messages import states
 from vtrain.messages.custom_job import (

@@ -17,8 +17,7 @@ from lib.waiting import wait_until
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.containers.engine import connect
-from vtrain.containers.labels import HOME_LABEL, REPLICA_LABEL
+from vtrain.containers.engine import HOME_LABEL, REPLICA_LABEL, connect
 from vtrain.errors import ConfigError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, EnvVar, Scheduling

@@ -12,8 +12,8 @@ from lib.supervisors import supervisor_of
 from lib.waiting import wait_until
 
 from vtrain.__main__ import _anticipate
+from vtrain.backends import SUPERVISE
 from vtrain.backends.local import LocalBackend
-from vtrain.backends.programs import SUPERVISE
 from vtrain.messages import states
 from vtrain.runtime import supervisor_process
 from vtrain.runtime.process.process_tree import identify, is_alive
@@ -89,7 +89,7 @@ def test_a_standby_without_a_job_is_dismissed(home: Path) -> None:
 def test_a_standby_ends_with_its_command(home: Path) -> None:
     program = (
         "import os, pathlib, sys\n"
-        "from vtrain.backends.programs import SUPERVISE\n"
+        "from vtrain.backends import SUPERVISE\n"
         "from vtrain.runtime import supervisor_process as own\n"
         "own.stand_by(SUPERVISE, pathlib.Path(sys.argv[1]), 'process')\n"
         "print(own._waiting.process, flush=True)\n"

@@ -21,7 +21,7 @@ import vtrain
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine
 from vtrain.messages import states
 from vtrain.messages.codec import to_document

@@ -63,7 +63,7 @@ def running_containers(place: Place) -> list[str]:
     """The ids of this home's containers that run."""
     if place.address is None:
         return []
-    from vtrain.containers.labels import HOME_LABEL
+    from vtrain.containers.engine import HOME_LABEL
     from vtrain.privacy import home_label
 
     filters = {"label": f"{HOME_LABEL}={home_label(place.home)}"}

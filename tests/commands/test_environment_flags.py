@@ -14,9 +14,9 @@ from vtrain.runtime.environments.active_python import active_python
 from vtrain.runtime.environments.interpreters import (
     Interpreter,
     base_interpreter,
+    choose_python,
     site_packages,
 )
-from vtrain.runtime.environments.trainer_python import choose_python
 
 pytestmark = pytest.mark.end_to_end
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from vtrain.containers.build import BuildRequest, build_image
-from vtrain.containers.engine import Engine
+from vtrain.containers.engine import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL, Engine
 from vtrain.containers.images import find_image, list_images, remove_image
-from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.privacy import home_label
 from vtrain.runtime.store import Record, Store

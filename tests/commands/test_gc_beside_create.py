@@ -13,7 +13,7 @@ from lib.waiting import wait_until
 
 from vtrain.backends.docker import garbage
 from vtrain.backends.local import LocalBackend
-from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
+from vtrain.containers.engine import HOME_LABEL, JOB_LABEL
 from vtrain.core import submission
 from vtrain.privacy import home_label
 from vtrain.runtime import enrolment

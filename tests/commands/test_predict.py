@@ -21,8 +21,7 @@ from lib.storage_service import Http, storage_service
 from lib.vertex_service import VertexService
 from lib.waiting import wait_until
 
-from vtrain.containers.engine import Engine
-from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
+from vtrain.containers.engine import HOME_LABEL, SERVING_LABEL, Engine
 from vtrain.messages.codec import from_document
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.privacy import home_label

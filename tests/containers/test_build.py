@@ -15,8 +15,8 @@ from lib.stand_in_engine import stand_in_engine
 from lib.waiting import wait_until_gone
 
 from vtrain.containers import build
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import BuildRequest, ContextFile, base_images, build_image, has_buildx
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, connect
 from vtrain.containers.images import find_image
 from vtrain.errors import EngineAwayError, ImageError

@@ -8,8 +8,8 @@ import pytest
 from lib.dripping import DRIPS, FLOODS, answering
 
 from vtrain.containers import client as engine_client
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import EngineCalls
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import engine_errors
 from vtrain.errors import EngineAwayError
 

@@ -12,8 +12,8 @@ import pytest
 from lib.engine_relay import relay
 from lib.waiting import wait_until
 
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import CallRefused, EngineCalls
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, engine_errors, image_facts
 from vtrain.errors import EngineAwayError, EngineError
 

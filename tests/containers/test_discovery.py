@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.containers.address import checked
 from vtrain.containers.discovery import (
     EngineAddress,
+    checked,
     find_engine,
     reason_of,
     refusal,

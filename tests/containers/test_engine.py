@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from lib.engine_relay import make_certificates, make_ssh, path_with, relay
 
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import DOCKERFILE, BuildRequest, ContextFile, build_image, has_buildx
-from vtrain.containers.discovery import find_engine, find_local_engine
+from vtrain.containers.discovery import EngineAddress, find_engine, find_local_engine
 from vtrain.containers.engine import Engine, connect, engine_errors, image_facts
 from vtrain.containers.images import find_image, list_images, push_image, pushed_digest
 from vtrain.errors import EngineAwayError, EngineError

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.child
 
 SESSION = """
 import sys
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.client import EngineCalls
 from vtrain.containers.exec_session import ExecSession
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vtrain.containers.engine import FULL_DISK_HINT
-from vtrain.containers.refusals import explain_program, explain_refusal, registry_of
+from vtrain.containers.images import explain_program, explain_refusal, registry_of
 
 ACCESS = "it does not exist, or you have no access to it"
 

@@ -185,7 +185,7 @@ def test_a_job_is_cancelled(http: Http, model: str, inbox: Path) -> None:
     assert http("GET", f"/v1/{name}").status == 404
 
 
-def test_another_emulator_of_the_home_does_not_call_a_running_job_failed(
+def test_another_emulator_of_the_home_cancels_a_running_job(
     home: Path, http: Http, model: str, inbox: Path
 ) -> None:
     (inbox / "input").write_bytes(b"[1, 2]\n" * 200_000)
@@ -197,6 +197,8 @@ def test_another_emulator_of_the_home_does_not_call_a_running_job_failed(
             other = Http(second)
             assert other("GET", f"/v1/{name}").document["state"] == "JOB_STATE_RUNNING"
             assert other("DELETE", f"/v1/{name}").document["error"]["status"] == "FAILED_PRECONDITION"
+            assert other("POST", f"/v1/{name}:cancel", {}).document == {}
+            assert ended(other, name)["state"] == "JOB_STATE_CANCELLED"
             other.connection.close()
     finally:
         http("POST", f"/v1/{name}:cancel", {})

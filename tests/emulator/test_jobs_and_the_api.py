@@ -52,6 +52,24 @@ def wait_for(number):
     while not os.path.exists(os.path.join(sys.argv[1], number)):
         time.sleep(0.05)
 """
+LOGGING = f"""{BARE}
+def write(*entries, path="entries:write", **fields):
+    body = json.dumps({{"entries": entries, "logName": "projects/demo/logs/python", **fields}}).encode()
+    try:
+        place = f"https://logging.googleapis.com/v2/{{path}}"
+        return urllib.request.urlopen(urllib.request.Request(place, body), timeout=60).read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{{error.code}} " + error.read().decode()
+
+text = {{"textPayload": "by the library 1", "severity": "WARNING"}}
+payload = {{"message": "by the library 2", "step": 10**30}}
+told("answer", write(text, {{"jsonPayload": payload, "severity": 500}}))
+told("dry", write({{"textPayload": "never"}}, dryRun=True))
+for entry in (1, {{"textPayload": 1}}, {{"jsonPayload": "x"}}, {{"severity": 900}}, {{"severity": []}}):
+    told("wrong", write(entry))
+told("other", write(path="entries:tail"))
+told("done", os.environ["GOOGLE_CLOUD_DISABLE_GRPC"])
+"""
 WITHOUT_LIBRARIES = f"""{BARE}
 told("project", metadata("project/project-id"))
 path = "/computeMetadata/v1/instance/service-accounts/default/token"
@@ -195,6 +213,22 @@ def test_a_trainer_finds_credentials_and_the_api(
         environment = job.told("environment")
         assert "GCE_METADATA_HOST" in environment and running.token not in environment
         assert job.told("token").startswith("404 ")
+
+
+def test_lines_for_cloud_logging_are_in_the_jobs_log(vtrain_home: Path, tmp_path: Path) -> None:
+    backend = open_backend("process", settings_at(vtrain_home))
+    document = pool_of(package_of(tmp_path, LOGGING))
+    made = backend.submit(backend.plan(from_document(CustomJob, document)))
+    job = Submitted(vtrain_home, "process", made.name)
+    assert (job.told("answer"), job.told("dry"), job.told("done")) == ("{}", "{}", "true")
+    assert all(job.told("wrong", number).startswith("400 ") for number in (1, 2, 3, 4, 5))
+    assert "does not emulate POST https://logging.googleapis.com/v2/entries:tail" in job.told("other")
+    entries = backend.logs(LogQuery(name=made.name, task_name="cloud-logging")).entries
+    assert [(one.severity, (one.json_payload or {})["message"]) for one in entries] == [
+        ("WARNING", "by the library 1"),
+        ("ERROR", "by the library 2"),
+    ]
+    assert (entries[1].json_payload or {})["step"] == 10**30
 
 
 def test_a_trainer_follows_the_emulator(vtrain_home: Path, tmp_path: Path) -> None:

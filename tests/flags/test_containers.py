@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.backends.replica_options import Mount, ReplicaOptions, Ulimit
+from vtrain.backends import Mount, ReplicaOptions, Ulimit
 from vtrain.errors import UsageError, VtrainError
 from vtrain.flags.containers import (
     ULIMITS,

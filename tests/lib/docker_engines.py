@@ -76,8 +76,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def remove_images(engine: Engine, homes: Collection[str]) -> None:
     """Remove the images that bear the label of one of these homes, but those that a container uses."""
+    from vtrain.containers.engine import IMAGE_HOME_LABEL, KIND_LABEL
     from vtrain.containers.images import list_images, remove_image
-    from vtrain.containers.labels import IMAGE_HOME_LABEL, KIND_LABEL
     from vtrain.errors import ImageError
 
     for image in list_images(engine, {KIND_LABEL: "", IMAGE_HOME_LABEL: ""}):
@@ -196,7 +196,7 @@ def remaining(engine: Engine, home: Path) -> list[str]:
 
 
 def _belongings(engine: Engine, home: Path) -> list[tuple[str, dict[str, Any]]]:
-    from vtrain.containers.labels import HOME_LABEL
+    from vtrain.containers.engine import HOME_LABEL
     from vtrain.privacy import home_label
 
     HOMES.add(home_label(home))

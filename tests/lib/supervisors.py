@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from vtrain.backends.programs import SUPERVISE
+from vtrain.backends import SUPERVISE
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.supervisor_process import start_supervisor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from image_trees import contents, plan
 
-from vtrain.packaging.archive import is_direct, read_metadata, requires_python, unpack_direct
+from vtrain.packaging.archive import is_direct, read_metadata, unpack_direct
 from vtrain.packaging.project import read_project
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
@@ -72,7 +72,7 @@ def test_what_can_be_built_is_a_package(make_tree, text, extra):
 def test_the_python_that_a_project_requires_is_kept_without_its_back_end(make_tree, tmp_path, given):
     folder = make_tree({"pyproject.toml": f'{PROJECT}requires-python = ">=3.12"\n', **TREE})
     sdist = build_sdist(plan_sdist(TrainerSource(folder=folder, **given)), tmp_path / "packages").sdist
-    assert requires_python(sdist) == ">=3.12"
+    assert read_metadata(sdist).requires_python == ">=3.12"
 
 
 def test_a_bare_folder_is_not_called_as_what_it_requires(make_tree):

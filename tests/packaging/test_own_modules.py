@@ -64,11 +64,6 @@ def test_places_where_python_does_not_look_are_named(make_tree, given):
     assert ("vtrain run" in warning) == (given["script"] != "")
 
 
-def test_a_notebook_is_no_module(make_tree):
-    (warning,) = warnings(make_tree({"jobs/train.py": "import utils\n", "jobs/utils.ipynb": "{}"}))
-    assert "`utils` is a notebook, jobs/utils.ipynb, which Python cannot import" in warning
-
-
 def test_the_folder_above_is_not_packed(make_tree, monkeypatch):
     folder = make_tree({"jobs/train.py": "import utils, jobs.other\n", "jobs/other.py": "", "utils/a.py": ""})
     monkeypatch.chdir(folder / "jobs")

@@ -76,8 +76,8 @@ def test_empty_missing_and_wrong_folders(make_tree, tmp_path):
     ("code", "line", "excerpt"),
     [
         ("x = 1\ndef f(:\n", 2, ["    def f(:", "          ^"]),
-        ("if 1:\n\tx = '日本' + (1 2)\n", 2, ["    x = '日本' + (1 2)", "                  ^^^"]),
-        ("x = [" + "1," * 500 + "1 2" + ",3" * 500 + "]", 1, None),
+        ("if 1:\n\tx = 'a' + (1 2)\n", 2, ["     x = 'a' + (1 2)", "                ^^^"]),
+        ("x = [" + "1," * 500 + "1 2" + ",3" * 500 + "]", 1, []),
         ("x = '\x1b[2J' 2\n", 1, ["    x = ' [2J' 2", "               ^"]),
         ("# coding: nothing\n", 1, []),
         ("x = '\x00'\n", 1, []),
@@ -92,7 +92,7 @@ def test_a_syntax_error_in_the_entry_module(make_tree, monkeypatch, code, line, 
         first, *shown = refusal.value.message.split("\n")
         shown_path = "task.py" if path is None else f"{path}trainer/task.py"
         assert first.startswith(f"{shown_path}:{line}: ")
-        assert excerpt is None or shown == excerpt
+        assert shown == excerpt
         assert all(len(each) < 120 and each.isprintable() for each in shown)
     monkeypatch.chdir(make_tree({"trainer/task.py": "another file"}, "else"))
     with pytest.raises(PackagingError, match=f"^{folder}/trainer/task.py:{line}: "):
@@ -214,7 +214,6 @@ def test_a_sibling_is_named_and_no_stranger(make_tree, statement, advice):
         ("import hydra", "add hydra-core to"),
         ("import numpy", "add numpy to"),
         ("import google.cloud.storage", "add google-cloud-storage to"),
-        ("import pytest", "add pytest to"),  # it is installed beside vtrain: its metadata tells
         ("import google.cloud.nothing_known", "add the distribution that brings it to"),
         ("import fourier_of_mine", "add the distribution that brings it to"),
     ],

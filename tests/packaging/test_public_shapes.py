@@ -15,7 +15,7 @@ from vtrain.packaging.project import read_project
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.environments.environment import make_wheel
-from vtrain.runtime.environments.wheels import is_plain, lay
+from vtrain.runtime.environments.installer import is_plain, lay
 
 pytestmark = pytest.mark.end_to_end
 

@@ -27,10 +27,6 @@ POWERSHELL = "is UTF-16, as PowerShell writes it"
         codecs.BOM_UTF16_BE + "six==1.0\r\n".encode("utf-16-be"),
         "six==1.0\n".encode("utf-32"),
         "six==1.0\n".encode("utf-8-sig"),
-        "# -*- coding: latin-1 -*-\nsix==1.0  # für uns\n".encode("latin-1"),
-        "# ours\n# vim: set coding=cp1252 :\nsix==1.0  # für uns\n".encode("cp1252"),
-        # A mark goes before what a line says.
-        "# coding: latin-1\nsix==1.0  # für uns\n".encode("utf-16"),
     ],
 )
 def test_requirements_are_read_as_pip_reads_them(make_tree, content):
@@ -49,10 +45,6 @@ def test_requirements_are_read_as_pip_reads_them(make_tree, content):
     [
         ("six  # für uns\n".encode("latin-1"), "it is not UTF-8 text"),
         ("six\n".encode("utf-16")[:-1], "it is not UTF-16 text"),
-        (b"# coding: ascii\nsix # f\xc3\xbcr\n", "it is not ascii text"),
-        (b"# coding: klingon\nsix\n", "its encoding 'klingon' is not known"),
-        (b"# coding: hex\nsix\n", "its encoding 'hex' is not known"),
-        (b"\n\n# coding: latin-1\nsix # f\xfcr\n", "it is not UTF-8 text"),
     ],
 )
 def test_requirements_that_pip_cannot_read_either(make_tree, content, words):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from vtrain.backends.programs import PREPARE, SUPERVISE
+from vtrain.backends import PREPARE, SUPERVISE
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launching import Launcher, Log, Runtime

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from vtrain.backends import ReplicaOptions
 from vtrain.backends.docker.device_requests import grant
-from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import MachineSpec
-from vtrain.runtime.accelerators import accelerator_notice, gpu_count, leased_devices
+from vtrain.runtime.machines import accelerator_notice, gpu_count, leased_devices
 
 RUNC = {"io.containerd.runc.v2": {"path": "runc"}, "runc": {"path": "runc"}}
 PLAIN: dict[str, Any] = {"Runtimes": RUNC, "DefaultRuntime": "runc"}

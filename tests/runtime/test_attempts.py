@@ -22,7 +22,7 @@ from vtrain.runtime.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, 
 from vtrain.runtime.history import History, Preempted, read_history, write_history
 from vtrain.runtime.job_order import SimulatedPreemption
 from vtrain.runtime.locks import hold_lock
-from vtrain.runtime.process.boot import boot_id, boot_seconds
+from vtrain.runtime.process.process_tree import boot_id, boot_seconds
 from vtrain.runtime.recovery import Action, Cause
 from vtrain.testing.script import Script, script_job
 

@@ -24,9 +24,8 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.runtime.capacity import offer as offer_module
-from vtrain.runtime.capacity.demand import claim_of, wants_accelerators
 from vtrain.runtime.capacity.leases import Admitted, Claim, Lease, Waiting, decide, pool_devices
-from vtrain.runtime.capacity.offer import Offer, machine_offer, physical_memory
+from vtrain.runtime.capacity.offer import Offer, claim_of, machine_offer, physical_memory, wants_accelerators
 from vtrain.runtime.capacity.queue import (
     admit,
     attend,

@@ -13,11 +13,10 @@ import msgspec
 import pytest
 from still_launcher import supervise
 
-from vtrain.backends import BackendSettings
+from vtrain.backends import PREPARE, SUPERVISE, BackendSettings
 from vtrain.backends.docker.docker_launcher import DockerLauncher
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.process.process_launcher import ProcessLauncher
-from vtrain.backends.programs import PREPARE, SUPERVISE
 from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob

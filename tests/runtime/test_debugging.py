@@ -14,7 +14,7 @@ from lib.waiting import wait_until
 
 from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.packaging.payload import launcher
-from vtrain.runtime.debugging import SCRIPT_MODULE, CodePlaces, Debugger, debugger_variables
+from vtrain.runtime.debugging import SCRIPT_MODULE, Debugger, debugger_variables
 
 pytestmark = pytest.mark.end_to_end
 
@@ -67,14 +67,17 @@ def test_breakpoints_are_found_in_installed_copies(tmp_path: Path) -> None:
         (source / name).mkdir(parents=True)
     for name in ("trainer", "common", "torch"):
         (installed / name).mkdir(parents=True)
-    places = CodePlaces(source=str(source), installed=installed, seen="/site", cwd="/work")
-    seen = debugger_variables(PythonPackageSpec(python_module="trainer.task"), places)
+    package, own = (
+        PythonPackageSpec(python_module="trainer.task"),
+        PythonPackageSpec(python_module=SCRIPT_MODULE),
+    )
+    seen = debugger_variables(package, str(source), installed, seen="/site", cwd="/work")
     assert json.loads(seen["PATHS_FROM_ECLIPSE_TO_PYTHON"]) == [
         [f"{source}/trainer", "/site/trainer"],
         [f"{source}/src/common", "/site/common"],
     ]
     assert seen["IDE_PROJECT_ROOTS"] == "/site/trainer:/site/common"
-    script = debugger_variables(PythonPackageSpec(python_module=SCRIPT_MODULE), places)
+    script = debugger_variables(own, str(source), installed, seen="/site", cwd="/work")
     assert json.loads(script["PATHS_FROM_ECLIPSE_TO_PYTHON"]) == [[str(source), "/work"]]
 
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from vtrain.backends import BackendSettings
+from vtrain.backends import BackendSettings, ReplicaOptions
 from vtrain.backends.docker.container import container_orders, with_docker_part
 from vtrain.backends.docker.docker_plan import DockerPlanner
 from vtrain.backends.local_plan import PLANNED_JOB_ID, planned_order
 from vtrain.backends.process.process_launcher import ProcessLauncher
 from vtrain.backends.process.process_plan import ProcessPlanner
-from vtrain.backends.replica_options import ReplicaOptions
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.errors import EngineError
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -29,9 +28,8 @@ from vtrain.runtime.debugging import Debugger
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, LentTerminal
 from vtrain.runtime.launching import Runtime
-from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
+from vtrain.runtime.replica.replica_plan import ReplicaView, World, replica_views
 from vtrain.runtime.replica.vertex_view import replica_ids
-from vtrain.runtime.replica.world import World
 
 PACKAGE = PythonPackageSpec(
     executor_image_uri="an/image",

@@ -27,10 +27,9 @@ from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.log.log_reader import read_logs
 from vtrain.runtime.orphans import LISTED, end_all, find_processes, kill_orphans, salvage
-from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.process.cgroup import find_groups, make_group
 from vtrain.runtime.process.journal import STDOUT
-from vtrain.runtime.process.process_tree import Process, identify, is_alive, read_stat
+from vtrain.runtime.process.process_tree import Process, boot_id, identify, is_alive, read_stat
 
 pytestmark = pytest.mark.end_to_end
 

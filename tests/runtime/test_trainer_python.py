@@ -17,8 +17,13 @@ from vtrain.runtime.environments.environment import (
     make_environment,
     plan_environment,
 )
-from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
-from vtrain.runtime.environments.trainer_python import choose_python, downloads_allowed, search_path
+from vtrain.runtime.environments.interpreters import (
+    Interpreter,
+    base_interpreter,
+    choose_python,
+    downloads_allowed,
+    search_path,
+)
 
 pytestmark = pytest.mark.end_to_end
 
@@ -135,7 +140,7 @@ def test_uv_is_not_asked_for_an_environment_that_is_there(
     spec = EnvironmentSpec(packages=(wheel(tmp_path, "own"),), python=other.short_version)
     make_environment(plan_environment(spec, tmp_path / "home"), lambda _: None)
     monkeypatch.setattr(
-        "vtrain.runtime.environments.trainer_python._find",
+        "vtrain.runtime.environments.interpreters._find",
         lambda request: pytest.fail(f"uv was asked for {request}"),
     )
     assert plan_environment(spec, tmp_path / "home").cached

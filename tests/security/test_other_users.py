@@ -28,12 +28,17 @@ ASK = """
 JOB = json.dumps({"displayName": "x", "jobSpec": {"workerPoolSpecs": [{
     "machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1,
     "pythonPackageSpec": {"executorImageUri": "x", "pythonModule": "this"}}]}})
-JOBS = "/v1/projects/p/locations/us-central1/customJobs"
+PLACE = "/v1/projects/p/locations/us-central1/"
+JOBS = PLACE + "customJobs"
 REQUESTS = [
     ("GET", "/", ""), ("GET", JOBS, ""), ("POST", JOBS, JOB),
     ("GET", "/jobs/local/us-central1/customJobs/1", ""),
     ("GET", "/storage/v1/b", ""), ("POST", "/storage/v1/b", '{"name": "stolen"}'),
     ("POST", "/upload/storage/v1/b/b/o?uploadType=media&name=x", "x"), ("POST", "/batch/storage/v1", ""),
+    *(("POST", PLACE + path, "{}") for path in (
+        "endpoints", "endpoints/1:predict", "endpoints/1:rawPredict", "endpoints/1:deployModel",
+        "models:upload", "batchPredictionJobs", "datasets", "datasets/1:import", "tensorboards",
+        "metadataStores", "metadataStores/default/contexts")),
     ("POST", "/v2/entries:list", "{}"), ("GET", "/computeMetadata/v1/project/project-id", ""),
     ("CONNECT", "us-central1-aiplatform.googleapis.com:443", ""),
 ]

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.structs import Query as Query
 from vtrain.rooted import Root
@@ -27,6 +26,69 @@ if TYPE_CHECKING:
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.job_order import LentTerminal, SimulatedPreemption, TypedCommand
 
+
+PULL_POLICIES = ("missing", "always", "never")
+CREDENTIALS_TARGET = "/tmp/keys/cred_key.json"
+"""The place of a credentials file in a container, as gcloud's local-run has it."""
+
+
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
+    """One `--mount`, in Docker's words."""
+
+    type: Literal["bind", "volume", "tmpfs"] = "bind"
+    source: str = ""
+    """An absolute path for a bind, a name for a volume."""
+    target: str
+    read_only: bool = False
+    tmpfs_size: int = 0
+    """Bytes; 0: no limit."""
+
+
+class Ulimit(msgspec.Struct, frozen=True, kw_only=True):
+    """One `--ulimit`; -1 is unlimited."""
+
+    name: str
+    soft: int
+    hard: int
+
+
+class ReplicaOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a job's replicas.
+
+    Processes have only `memory_bytes`, `require_accelerators` and `credentials_file`.
+    """
+
+    pull: str = "missing"
+    """When the image is pulled: one of PULL_POLICIES."""
+    platform: str = ""
+    """The platform of images, `os/architecture`; empty: the engine's own."""
+    shm_size: int = 0
+    """Bytes of shared memory; 0: half of the memory."""
+    memory_bytes: int = 0
+    """The limit of memory in bytes, which the queue counts; 0: that of the machine type."""
+    cpus: float = 0.0
+    """The limit of processors; 0: that of the machine type."""
+    mounts: tuple[Mount, ...] = ()
+    user: str = ""
+    """The user that containers run as; empty: the image's own."""
+    cap_add: tuple[str, ...] = ()
+    """Capabilities of Linux beyond those that containers have."""
+    add_hosts: tuple[str, ...] = ()
+    """Further lines of /etc/hosts, `NAME:ADDRESS`."""
+    ulimits: tuple[Ulimit, ...] = ()
+    gpus: bool = False
+    """Whether replicas without an accelerator get all GPUs."""
+    require_accelerators: bool = False
+    """Whether a job is refused whose accelerators are not here."""
+    credentials_file: str = ""
+    """The file with the credentials of replicas; empty: they have none."""
+
+
+SUPERVISE = Path(__file__).with_name("supervise.py")
+PREPARE = Path(__file__).with_name("prepare.py")
+SERVE_STORAGE = Path(__file__).parents[1] / "emulator" / "storage" / "serve_job.py"
+"""Of the extra `emulator`, above this layer, of which nothing is imported here. It is started by its path, as
+`-m` would take modules of the folder that a command runs in for those of the same name."""
 PROTOCOL_VERSION = 2
 """Changes when a backend that was written for this interface no longer works. `JobBackend` states its own."""
 

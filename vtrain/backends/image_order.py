@@ -11,7 +11,7 @@ import msgspec
 from vtrain.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
-    from vtrain.containers.address import EngineAddress
+    from vtrain.containers.discovery import EngineAddress
     from vtrain.packaging.image_plan import ImagePlan
 
 BAKE_HINT = "Take --backend=docker, and name a base with --executor-image-uri=IMAGE."

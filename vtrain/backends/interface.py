@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends import BackendSettings, JobBackend, ServiceAccess
+from vtrain.backends import SUPERVISE, BackendSettings, JobBackend, ServiceAccess
 from vtrain.errors import ConfigError, UnavailableError, UsageError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName, parse_name
 from vtrain.properties import Choice, property_value
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from vtrain.runtime.job_order import JobOrder
     from vtrain.runtime.launching import Launcher, Log, Runtime
     from vtrain.staging import Buckets
+
 
 API_VERSIONS = ("v1", "v1beta1")
 IMAGE_FLAGS = frozenset({"--pull", "--platform"})
@@ -225,7 +226,6 @@ class RuntimeBackend(Backend):
 
     def open_resources(self, settings: BackendSettings) -> ResourceBackend:
         """The persistent resources of this machine, which all backends of the local runtime share."""
-        from vtrain.backends.programs import SUPERVISE
         from vtrain.runtime.resource_registry import ResourceRegistry
         from vtrain.runtime.supervisor_process import start_supervisor
 

@@ -16,7 +16,7 @@ from secrets import token_urlsafe
 
 import msgspec
 
-from vtrain.backends.programs import SERVE_STORAGE
+from vtrain.backends import SERVE_STORAGE
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
 from vtrain.https_proxy import (
@@ -116,6 +116,8 @@ def storage_variables(
     found |= {"FSSPEC_GCS_TOKEN": "anon"}
     # Else gcloud storage asks for an account. Who comes by the proxy needs none.
     found |= {"CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true"}
+    # The library of Cloud Logging then sends by HTTP, which the job's own server writes into its log.
+    found |= {"GOOGLE_CLOUD_DISABLE_GRPC": "true"}
     return found | led_variables(place, order.token, bundle)
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from vtrain.backends import (
     PROTOCOL_VERSION,
+    SUPERVISE,
     BackendSettings,
     Holdings,
     HostedJob,
@@ -23,9 +24,16 @@ from vtrain.backends import (
     Replica,
     Steps,
 )
-from vtrain.backends.local_parents import check_parent, parent_parts, without_parent
-from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, order_of, runnable, with_spec
-from vtrain.backends.programs import SUPERVISE
+from vtrain.backends.local_plan import (
+    PLANNED_JOB_ID,
+    check_parent,
+    check_replicas,
+    order_of,
+    parent_parts,
+    runnable,
+    with_spec,
+    without_parent,
+)
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, StorageError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -37,12 +45,13 @@ from vtrain.runtime.adoption import check_own
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
-from vtrain.runtime.file_limit import check_files, files_needed
 from vtrain.runtime.folder import DamagedFileError, JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
+from vtrain.runtime.process.process_tree import boot_id
 from vtrain.runtime.replica.vertex_view import PRIMARY, replica_ids, trial_spec
+from vtrain.runtime.spawning import check_files, files_needed
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
 
@@ -185,7 +194,7 @@ class LocalBackend:
         trouble = self._adopt_if_possible(record)
         with storage_errors(self._home):
             from vtrain.runtime.log.log_reader import lost_log, read_logs
-            from vtrain.runtime.pipelines.task_record import task_logs
+            from vtrain.runtime.pipelines import task_logs
             from vtrain.runtime.tuning.trial_record import trial_logs
 
             folder = self._folder(query.name)
@@ -300,7 +309,6 @@ class LocalBackend:
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.enrolment import pending
         from vtrain.runtime.inheritance import inherited_environment
-        from vtrain.runtime.process.boot import boot_id
 
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))

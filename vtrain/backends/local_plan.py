@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.errors import ConfigError, UnavailableError
+from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob, DiskSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.names import CUSTOM_JOBS, ResourceName
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import TaskJob, task_of, with_task
-from vtrain.runtime.job_order import JobOrder, TrainerSetting
+from vtrain.runtime.job_order import JobOrder, StudyPart, TrainerSetting
+from vtrain.runtime.store import CHILD_LABELS
 
 if TYPE_CHECKING:
+    from vtrain.backends import BackendSettings
     from vtrain.messages.custom_job import CustomJobSpec
+    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+    from vtrain.messages.resources import Job
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.capacity.leases import Claim
     from vtrain.runtime.environments.environment import EnvironmentSpec
+
 
 T = TypeVar("T")
 
@@ -137,8 +145,7 @@ def completed(job: CustomJob) -> CustomJob:
 
 def local_claim(spec: CustomJobSpec, *, memory_bytes: int = 0, all_gpus: bool = False) -> Claim:
     """A job's claim on this machine's resources. Raises ConfigError for a limit that cannot be meant."""
-    from vtrain.runtime.capacity.demand import claim_of, wants_accelerators
-    from vtrain.runtime.capacity.offer import machine_offer
+    from vtrain.runtime.capacity.offer import claim_of, machine_offer, wants_accelerators
 
     offer = machine_offer(accelerators=wants_accelerators(spec, all_gpus=all_gpus))
     return claim_of(spec, offer, memory_bytes=memory_bytes, all_gpus=all_gpus)
@@ -199,3 +206,62 @@ def _completed_pool(pool: WorkerPoolSpec) -> WorkerPoolSpec:
     return msgspec.structs.replace(
         pool, replica_count=pool.replica_count or 1, disk_spec=pool.disk_spec or DEFAULT_DISK
     )
+
+
+def check_parent(job: Job, settings: BackendSettings) -> tuple[str, ...]:
+    """Notes about a job that is made of others: what has no effect, and the sampler that a study left open.
+
+    Raises ConfigError for one that breaks a rule, UnavailableError where something that it needs is missing.
+    """
+    from vtrain.messages.study_rules import check_tuning_job, not_reproduced_of_study
+    from vtrain.runtime.tuning.study import GRID, RANDOM
+    from vtrain.runtime.tuning.suggestion import choose_sampler
+
+    if isinstance(job, TrainingPipeline):
+        from vtrain.messages.pipeline_rules import check_pipeline
+        from vtrain.runtime.pipelines.dataset import find_dataset
+
+        check_pipeline(job)
+        if job.input_data_config is not None:
+            find_dataset(job.input_data_config, settings.home)
+    study = _tuning_job(job)
+    if study is None:
+        return ()
+    check_tuning_job(study)
+    spec = study.study_spec or StudySpec()
+    sampler, notes = choose_sampler(spec, settings.study.sampler), not_reproduced_of_study(spec)
+    if sampler.name in (GRID, RANDOM):
+        return notes
+    return (*notes, f"Parameters are suggested by {sampler.name.upper()}: {sampler.reason}.")
+
+
+def parent_parts(job: Job, settings: BackendSettings) -> dict[str, Any]:
+    """The fields of an order that only tuning jobs and training pipelines have."""
+    if isinstance(job, CustomJob):
+        return {}
+    from vtrain.runtime.tuning.suggestion import choose_sampler
+
+    study, wish = _tuning_job(job), settings.study
+    part = study and StudyPart(
+        job=to_document(msgspec.structs.replace(study, trial_job_spec=None)),  # the orders of trials have it
+        sampler=choose_sampler(study.study_spec or StudySpec(), wish.sampler).name,
+        seed=wish.seed if wish.seed is not None else int.from_bytes(os.urandom(4), "big"),
+        continue_from=wish.continue_from,
+    )
+    return {"study": part, "pipeline": to_document(job) if isinstance(job, TrainingPipeline) else None}
+
+
+def without_parent(job: Job) -> Job:
+    """The job without the labels of one that another job runs.
+
+    The printed job of a trial has them, and may be submitted as a job of its own.
+    """
+    own = {key: value for key, value in job.labels.items() if key not in CHILD_LABELS.values()}
+    return msgspec.structs.replace(job, labels=own) if own != job.labels else job
+
+
+def _tuning_job(job: Job) -> HyperparameterTuningJob | None:
+    """The tuning job that a job is, or that its task is."""
+
+    task = task_of(job) if isinstance(job, TrainingPipeline) else job
+    return task if isinstance(task, HyperparameterTuningJob) else None

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from vtrain.runtime.supervisor_process import await_job
+
 if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, PTH120
     del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
 
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
-from vtrain.backends.programs import PREPARE, SUPERVISE
+from vtrain.backends import PREPARE, SUPERVISE
 from vtrain.backends.registry import runtime_backend
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder
@@ -56,7 +58,6 @@ def _supervisor_of(order: JobOrder) -> Callable[..., Supervisor[Any]]:
 def stand_by(folder: str, backend: str, channel: int) -> None:
     """Load what a supervisor needs, then wait for the job."""
     import vtrain.runtime.supervision.job_supervisor  # noqa: F401
-    from vtrain.runtime.supervisor_process import await_job
 
     with suppress(VtrainError):  # the command says so
         runtime_backend(backend or "process").launcher()  # most of it is what every launcher needs

@@ -17,14 +17,13 @@ from vtrain.flags.options import MetricFlags
 from vtrain.messages.states import short
 from vtrain.output.colours import has_colours
 from vtrain.output.compared import ARGS, compared_job, flat, run_document, sorted_documents
-from vtrain.output.job_table import drawn_table, fitting
+from vtrain.output.job_table import LaidOut, drawn_table, fitting
 from vtrain.output.terminal import on_one_line
 from vtrain.output.trials import shown_value
 from vtrain.runtime.experiments import ExperimentRun, experiment_runs
 from vtrain.times import ago
 
 if TYPE_CHECKING:
-    from vtrain.commands.job_lists import LaidOut
     from vtrain.messages.resources import Job
 
 MOST_READ = 1000

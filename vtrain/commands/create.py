@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.backends import LOCAL_PACE, Query
+from vtrain.backends import LOCAL_PACE, SUPERVISE, Query
 from vtrain.backends.interface import RuntimeBackend
 from vtrain.backends.pager import all_jobs
-from vtrain.backends.programs import SUPERVISE
 from vtrain.command_log import is_repeated
 from vtrain.commands.drafting import (
     PROJECT_HINT,

@@ -98,7 +98,7 @@ def doctor(place: PlaceFlags, common: CommonFlags) -> None:
 
 
 def _subjects(choice: Choice, chosen: Backend, line: CommandLine) -> Iterator[Subject]:
-    from vtrain.backends.machine_health import machine_checks
+    from vtrain.backends.health import machine_checks
 
     yield Subject(name=MACHINE, checks=machine_checks(), is_needed=True, may_be_asked=False)
     for backend in every_backend():

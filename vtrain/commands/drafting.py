@@ -228,7 +228,7 @@ def _unreported_metric(prepared: Prepared, *, local: bool) -> Iterator[str]:
     ways = _REPORTS_HERE if local else _REPORTS
     if not metrics or any(ways.search(text) for text in _programs(package)):
         return
-    from vtrain.runtime.tuning.trial_metrics import how_to_report
+    from vtrain.runtime.tuning.metric_file import how_to_report
 
     name = metrics[0].metric_id
     where = "N" if local else "On Vertex AI only what hypertune reports counts, and n"

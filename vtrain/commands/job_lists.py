@@ -29,12 +29,11 @@ from vtrain.output.colours import has_colours
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
+    from vtrain.output.job_table import LaidOut
 
 
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
-LaidOut = tuple[Iterable[dict[str, Any]], Callable[[Iterable[dict[str, Any]]], str]]
-"""The documents of a list, and what lays those that are chosen out as a table."""
 LEAST_PAUSE = 1.0
 """Seconds between two pictures of a list that is watched."""
 MOST_ASKED_ABOUT = 5

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vtrain.backends import SUPERVISE
 from vtrain.backends.interface import INTERACTIVE_FLAG
-from vtrain.backends.programs import SUPERVISE
 from vtrain.command_log import write_crash_report
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.create import with_key

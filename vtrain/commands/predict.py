@@ -22,7 +22,7 @@ from vtrain.messages.model import Model, ModelContainerSpec
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.runtime.serving import serving_contract
 from vtrain.runtime.serving.artifacts import foreign_part
-from vtrain.runtime.serving.payload.model_server import FILES
+from vtrain.runtime.serving.model_server import FILES
 from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.sizes import size_in_words
 from vtrain.staging import LocalBuckets, file_uri, join_uri

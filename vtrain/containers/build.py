@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from msgspec.structs import replace
 
 from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words, is_going
-from vtrain.containers.images import find_image
+from vtrain.containers.images import NO_SPACE, explain_program, find_image
 from vtrain.containers.progress import BuildStep, BuildSteps, ClassicProgress, follow_buildx
-from vtrain.containers.refusals import NO_SPACE, explain_program
 from vtrain.errors import EngineAwayError, EngineError, ImageError
+from vtrain.pip_settings import PIP_FILE, pip_files, secret_settings
 from vtrain.program_output import reason
 
 Tell = Callable[[str], None]
@@ -315,3 +316,34 @@ def _not_archived(file: Path | str, error: OSError) -> ImageError:
         fault = f"{file} cannot be read ({error.strerror})"
         hint = "Make it readable, or leave it out with an ignore file."
     return ImageError(f"The image cannot be built: {fault}.", hint=hint)
+
+
+_FOLDER = "pip"
+_PLACE = "/tmp/vtrain-pip"
+PIP_ARGUMENT = f"ARG PIP_CONFIG_FILE={_PLACE}/{PIP_FILE}"
+"""The line of a Dockerfile before the first step that installs."""
+PIP_MOUNT = f"--mount=type=bind,source={_FOLDER},target={_PLACE}"
+"""What such a step has with BuildKit."""
+PIP_COPY = f'COPY ["{_FOLDER}/", "{_PLACE}/"]'
+"""The line before the first such step for the classic builder."""
+_PROXIES = "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy".split()
+"""Arguments that every builder knows; it keeps them out of the history, as long as no `ARG` names them."""
+
+
+def with_pip_folder(request: BuildRequest, folder: str = "") -> BuildRequest:
+    """The request with a folder for pip's configuration, which stays in no layer, and this machine's proxies.
+
+    BuildKit mounts it for the steps that install. The classic builder can only copy it into a layer: that one
+    is refused where the folder holds a login. Relative paths of pip's configuration count from `folder`
+    (empty: the current one). Raises as `pip_files`.
+    """
+    files = pip_files(os.environ, _PLACE, folder)
+    secret = ", ".join(secret_settings(files))
+    added = (ContextFile(name=f"{_FOLDER}/{name}", content=content) for name, content in files.items())
+    proxies = {name: os.environ[name] for name in _PROXIES if os.environ.get(name)}
+    return replace(
+        request,
+        files=(*request.files, *added),
+        build_args=proxies | request.build_args,
+        secret=f"what pip's configuration says in {secret}" if secret else "",
+    )

@@ -15,12 +15,31 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from vtrain.containers.address import EngineAddress
+import msgspec
+
 from vtrain.http_limits import LARGEST_ANSWER, deadline
 
 PLAIN_PORT = 2375
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ANSWER_LIMIT = 64 * 1024
 _BLOCK_BYTES = 64 * 1024
+
+
+class EngineAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine, and how it was found."""
+
+    host: str
+    """`unix:///var/run/docker.sock`, `tcp://host:2375`, `https://host:2376` with TLS, or `ssh://user@host`."""
+    origin: str
+    """`DOCKER_HOST`, `the context colima`, `the default socket`."""
+    context: str = ""
+    """The Docker context that names it, if one does."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether vtrain runs containers there: on a socket here, or a port of this machine without TLS."""
+        url = urlsplit(self.host)
+        return url.scheme == "unix" or (url.scheme in ("tcp", "http") and url.hostname in _LOOPBACK)
 
 
 def open_connection(address: EngineAddress, timeout: float | None) -> socket.socket:

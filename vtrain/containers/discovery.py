@@ -6,14 +6,34 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
-from vtrain.containers.address import EngineAddress as EngineAddress
-from vtrain.containers.address import checked
+from vtrain.containers.client import EngineAddress as EngineAddress
 from vtrain.containers.client import ping, reason_of
 from vtrain.digests import content_digest
 from vtrain.errors import EngineError
+
+_SCHEMES = ("unix", "tcp", "http", "https", "ssh")
+
+
+def checked(address: EngineAddress) -> EngineAddress:
+    """The address with its scheme. Raises EngineError where it makes no sense."""
+    host = address.host if "://" in address.host or "/" in address.host else f"tcp://{address.host}"
+    try:
+        url = urlsplit(host)
+        names_one = (url.path.strip("/") and not url.netloc) if url.scheme == "unix" else url.hostname
+        is_sound = url.scheme in _SCHEMES and "://" in host and names_one and url.port != 0
+    except ValueError:
+        is_sound = False
+    if not is_sound:
+        raise EngineError(
+            f"'{address.host}' (from {address.origin}) is not an address of a Docker engine.",
+            hint="Write it as unix:///path/docker.sock, tcp://host:2376 or ssh://user@host.",
+        )
+    return msgspec.structs.replace(address, host=host)
+
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -128,14 +148,10 @@ class _Endpoint(msgspec.Struct, frozen=True, rename="pascal"):
     skip_tls_verify: bool = msgspec.field(name="SkipTLSVerify", default=False)
 
 
-class _Endpoints(msgspec.Struct, frozen=True):
-    docker: _Endpoint = _Endpoint()
-
-
 class _Context(msgspec.Struct, frozen=True, rename="pascal"):
     """A context's meta.json."""
 
-    endpoints: _Endpoints = _Endpoints()
+    endpoints: dict[str, _Endpoint] = {}
 
 
 def current_context(folder: Path, named: str) -> EngineAddress | None:
@@ -148,7 +164,8 @@ def current_context(folder: Path, named: str) -> EngineAddress | None:
     if not name or name == "default":
         return None
     place = content_digest(name.encode("utf-8", "surrogateescape"))  # Docker's own name of the folder
-    endpoint = _read(folder / "contexts/meta" / place / "meta.json", _Context).endpoints.docker
+    found = _read(folder / "contexts/meta" / place / "meta.json", _Context)
+    endpoint = found.endpoints.get("docker", _Endpoint())
     if not endpoint.host:
         raise EngineError(
             f"{origin} names the Docker context '{name}', which {folder} does not have.",

@@ -10,13 +10,13 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import CallRefused, EngineCalls, ping, reason_of
-from vtrain.containers.discovery import find_engine
+from vtrain.containers.discovery import EngineAddress, find_engine
 from vtrain.errors import EngineAwayError, EngineError
 
 if TYPE_CHECKING:
     from docker import APIClient
+
 
 CONNECT_SECONDS = 10.0
 IN_PROGRESS = "is already in progress"
@@ -197,3 +197,21 @@ def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
 
 def _no_engine(address: EngineAddress) -> EngineError:
     return EngineError(f"What answers at {address.host} is no Docker engine: it does not describe itself.")
+
+
+KIND_LABEL = "vtrain.kind"
+"""On images: `image` for one that `package image` made, `runtime` for an executor image with dependencies."""
+CONTENT_LABEL = "vtrain.content"
+"""On images: the hash of what went in."""
+BASE_LABEL = "vtrain.base"
+"""On images: the ids of the images that it was built on."""
+JOB_LABEL = "vtrain.job"
+"""On containers and networks: the job's id."""
+REPLICA_LABEL = "vtrain.replica"
+ATTEMPT_LABEL = "vtrain.attempt"
+HOME_LABEL = "vtrain.home"
+"""On containers and networks: which vtrain home the job belongs to."""
+IMAGE_HOME_LABEL = "vtrain.image-home"
+"""On images: the vtrain home that made it. Not `HOME_LABEL`, which every container of it would inherit."""
+SERVING_LABEL = "vtrain.serving"
+"""On the container of a model that answers a prediction: the folder whose lock its command holds."""

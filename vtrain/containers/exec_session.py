@@ -57,10 +57,14 @@ class ExecSession:
             if self._terminal:
                 threading.Thread(target=self._tell_first_size, name="size", daemon=True).start()
                 with self._own_terminal(), _typed_into(link, STDIN):
-                    _copy(link)
+                    while block := link.recv(BLOCK_BYTES):
+                        _write(STDOUT, block)
             else:
+                frames = FrameReader()
                 with _typed_into(link, STDIN):
-                    _copy_frames(link)
+                    while block := link.recv(BLOCK_BYTES):
+                        for stream, payload in frames.feed(block):
+                            _write(STDERR if stream == STDERR else STDOUT, payload)
         return self._exit_code()
 
     @contextmanager
@@ -129,20 +133,6 @@ def _typed_into(link: socket.socket, source: int) -> Iterator[None]:
             socket.socket.shutdown(link, socket.SHUT_RDWR)
         thread.join()
         os.close(over)
-
-
-def _copy(link: socket.socket) -> None:
-    """Write a terminal's bytes to stdout until the command ends."""
-    while block := link.recv(BLOCK_BYTES):
-        _write(STDOUT, block)
-
-
-def _copy_frames(link: socket.socket) -> None:
-    """Write the payloads of frames to the streams that they name, until the command ends."""
-    frames = FrameReader()
-    while block := link.recv(BLOCK_BYTES):
-        for stream, payload in frames.feed(block):
-            _write(STDERR if stream == STDERR else STDOUT, payload)
 
 
 def _write(descriptor: int, data: bytes) -> None:

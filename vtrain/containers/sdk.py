@@ -19,7 +19,7 @@ from requests.exceptions import HTTPError
 from vtrain.containers.client import older
 
 if TYPE_CHECKING:
-    from vtrain.containers.address import EngineAddress
+    from vtrain.containers.discovery import EngineAddress
 
 
 def make_client(address: EngineAddress, engine_version: str) -> APIClient:

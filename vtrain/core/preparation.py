@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from vtrain.backends import ReplicaOptions
 from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.backends.interface import DEBUGPY_FLAG, RuntimeBackend, TrainerForm
-from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.core.compose import Draft, JobRequest, compose
 from vtrain.core.config_file import ConfigFile
 from vtrain.core.job_layers import EVERY_POOL, Layer, at, named

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from vtrain.backends import BackendSettings, JobBackend, ResourceBackend, ServiceAccess
+from vtrain.backends import BackendSettings, JobBackend, ReplicaOptions, ResourceBackend, ServiceAccess
 from vtrain.backends.interface import Backend, CommandLine, RuntimeBackend
 from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found
-from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.command_log import current_command
 from vtrain.core.references import find_reference
 from vtrain.errors import ConfigError

@@ -5,8 +5,6 @@ word, or a word and a text that zsh and fish show beside it. The names of jobs a
 `job_names` of the invocation: to find them, commands open backends, and flags do not.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path

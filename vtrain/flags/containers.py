@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
+from vtrain.backends import PULL_POLICIES, Mount, ReplicaOptions, Ulimit
 from vtrain.backends.interface import CREDENTIALS_FLAG
-from vtrain.backends.replica_options import PULL_POLICIES, Mount, ReplicaOptions, Ulimit
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags

@@ -10,6 +10,8 @@ DETAIL_MARGIN = "    "
 """The beginning of a line that a tool wrote while a job was prepared, such as an installer."""
 STREAM_LABEL, ATTEMPT_LABEL = "vtrain/stream", "vtrain/attempt"
 """Labels of entries of emulated jobs: Cloud Logging itself knows neither."""
+SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
+"""`google.logging.type.LogSeverity`, whose numbers are hundreds."""
 MAX_ENTRY_BYTES = 256 * 1024
 """The largest entry, by Cloud Logging's own limit; longer lines are split."""
 

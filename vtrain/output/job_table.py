@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from vtrain.output.terminal import on_one_line
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, took_in_words
 
+LaidOut = tuple[Iterable[dict[str, Any]], Callable[[Iterable[dict[str, Any]]], str]]
+"""The documents of a list, and what lays those that are chosen out as a table."""
 HEADINGS = ("ID", "NAME", "STATE", "TRIALS", "CREATED", "TOOK", "EXIT", "BACKEND")
 LEAST_NAME = 12
 """Columns that a name keeps where the terminal is narrow."""

@@ -14,8 +14,7 @@ from vtrain.messages.states import has_ended
 from vtrain.output.colours import Role
 from vtrain.output.layout import filled, in_columns
 from vtrain.output.terminal import on_one_line, visible
-from vtrain.runtime.tuning.ranking import best, ranked
-from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
+from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial, best, ranked
 from vtrain.times import epoch, rough_duration, took_in_words
 
 MOST_NAMED = 5

@@ -16,7 +16,6 @@ import msgspec
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import MARKER, SCRIPT_PACKAGE, SITE
-from vtrain.packaging.project import read_project
 from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, packed_members, readable
 from vtrain.project_names import canonical, distribution_name
 
@@ -24,8 +23,6 @@ _FINAL = ("2.2", "2.3", "2.4", "2.5")
 """Versions of metadata whose fields are final unless `Dynamic` names them (PEP 643)."""
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
-_PROJECT_FILES = ("setup.py", "setup.cfg", "pyproject.toml")
-"""Files that describe the project in an sdist, beside each other."""
 _BLOCK = 1 << 20
 SNAPSHOT = "files.tar.gz"
 """The archive of the trainer's files, in the folder of its package and in that of its job."""
@@ -170,25 +167,6 @@ def _of_extra(package: Path, extra: str) -> Iterator[str]:
             and any(marker.evaluate({"extra": n}) for n in names)
         ):
             yield str(requirement)
-
-
-def requires_python(path: Path) -> str:
-    """The versions of Python that a package demands; "" where it says nothing, or only its build does."""
-    import tempfile
-
-    said = read_metadata(path).requires_python
-    if said or path.name.endswith(".whl") or is_direct(path):
-        return said
-    with tempfile.TemporaryDirectory(prefix="vtrain-project-") as folder:
-        with readable(path):
-            for file in packed_members(path):
-                parts = PurePosixPath(file.name).parts
-                if 0 < len(parts) <= 2 and parts[-1] in _PROJECT_FILES:
-                    Path(folder, parts[-1]).write_bytes(file.read(METADATA_LIMIT))
-        with suppress(PackagingError):  # which the build reports
-            project = read_project(Path(folder))
-            return project.requires_python if project is not None else ""
-    return ""
 
 
 def import_names(path: Path) -> tuple[str, ...]:

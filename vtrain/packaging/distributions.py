@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Iterable
 
 from vtrain.project_names import canonical, distribution_name
 
@@ -178,20 +177,6 @@ def namesake(distribution: str) -> tuple[str, str]:
         if canonical(module) == distribution and distribution not in brings:
             return module, brings[0]
     return "", ""
-
-
-def installed_distribution(top: str) -> str:
-    """The distribution beside vtrain that brings an import; "" where none or several do. For advice alone."""
-    installed = set(_installed().get(top, ()))
-    return canonical(installed.pop()) if len(installed) == 1 else ""
-
-
-@cache
-def _installed() -> Mapping[str, list[str]]:
-    """The distributions beside vtrain by the imports they bring: a tenth of a second."""
-    from importlib.metadata import packages_distributions
-
-    return packages_distributions()
 
 
 def may_bring(distribution: str, module: str) -> bool:

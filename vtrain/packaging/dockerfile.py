@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
+from vtrain.containers.build import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
@@ -143,11 +143,6 @@ def _copy(folder: str, target: str) -> str:
     return f"\nCOPY {json.dumps([f'{folder}/', f'{target}/'])}\n"
 
 
-_OPTIONS = frozenset(
-    ("-i --index-url --extra-index-url --no-index -f --find-links --no-binary --only-binary --pre").split()
-    + ("-c --constraint --prefer-binary --require-hashes --trusted-host --use-feature").split()
-)
-"""Options that pip reads in a requirements file."""
 _PLAIN_BACKENDS = frozenset(
     [
         DEFAULT_BACKEND,
@@ -248,8 +243,6 @@ def _check_options(requirements: Requirements, where: str) -> None:
             continue
         attached = _ATTACHED_VALUE.match(line)
         option = attached[0] if attached else re.split(r"[=\s]", line, maxsplit=1)[0]
-        if option not in _OPTIONS:
-            raise PackagingError(f"{where}: {option} is no option of a requirements file.")
         if option in _PATH_OPTIONS and "://" not in line:
             raise PackagingError(
                 f"{where}: `{line}` is a path on this machine, which the image does not have.",

@@ -10,9 +10,17 @@ from typing import Any
 
 import msgspec
 
-from vtrain.containers.address import EngineAddress
-from vtrain.containers.build import BuildRequest, ContextFile, build_image
-from vtrain.containers.engine import Engine, connect, engine_errors, image_facts
+from vtrain.containers.build import PIP_ARGUMENT, BuildRequest, ContextFile, build_image, with_pip_folder
+from vtrain.containers.discovery import EngineAddress
+from vtrain.containers.engine import (
+    BASE_LABEL,
+    CONTENT_LABEL,
+    IMAGE_HOME_LABEL,
+    Engine,
+    connect,
+    engine_errors,
+    image_facts,
+)
 from vtrain.containers.images import (
     ensure_image,
     find_image,
@@ -21,8 +29,6 @@ from vtrain.containers.images import (
     remove_image,
     split_name,
 )
-from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL
-from vtrain.containers.pip_folder import PIP_ARGUMENT, with_pip_folder
 from vtrain.digests import file_digest
 from vtrain.errors import ImageError, PackagingError
 from vtrain.packaging.dockerfile import USER_ARGUMENT

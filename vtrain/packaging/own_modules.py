@@ -37,12 +37,6 @@ def own_module(item: Import, trainer: TrainerImports, here: Path) -> str:
         if trainer.script and (module := _module_name(trainer.script, "")):
             advice += f", and run it as a module: {_command(trainer, Path(trainer.folder), module, here)}"
         return advice
-    names = (file for file in sorted(trainer.modules.files) if file.endswith(".ipynb"))
-    if notebook := next((name for name in names if Path(name).stem == top), ""):
-        return (
-            f"`{top}` is a notebook, {printable(notebook)}, which Python cannot import; "
-            "`jupyter nbconvert --to script` makes a module of it"
-        )
     return _not_packed(top, trainer, here) if trainer.folder else ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import unicodedata
+import traceback
 from collections.abc import Iterable, Iterator
 from importlib.util import decode_source
 from itertools import product
@@ -21,7 +21,6 @@ from vtrain.packaging.archive import import_names, read_metadata
 from vtrain.packaging.distributions import (
     are_known,
     candidates,
-    installed_distribution,
     known_distribution,
     may_bring,
     namesake,
@@ -207,7 +206,6 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
     if not brings and any(may_bring(name, item.module) for name in available):
         return None
     shown = item.module if top == "google" else top
-    brings = brings or installed_distribution(top)
     return MissingImport(
         item=item,
         place=place,
@@ -267,7 +265,7 @@ def _check_text(shown: str, source: bytes | str) -> None:
         # in bytes, Python before 3.13 would count columns in bytes too
         parse(decode_source(source) if isinstance(source, bytes) else source)
     except SyntaxError as error:
-        excerpt = "".join(f"\n    {line}" for line in _excerpt(error))
+        excerpt = "".join(f"\n{line}" for line in _excerpt(error))
         end = "" if error.msg.endswith("?") else "."
         raise PackagingError(f"{shown}:{error.lineno or 1}: {error.msg}{end}{excerpt}") from None
     except (ValueError, LookupError) as error:  # the second for `# coding: hex`, which is no text's
@@ -283,31 +281,12 @@ def shown_path(path: Path) -> str:
     return printable(str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute))
 
 
-def _excerpt(error: SyntaxError) -> tuple[str, ...]:
-    """The line of a syntax error, and carets below what is wrong in it; () where Python does not tell."""
-    text, column = (error.text or "").rstrip("\r\n"), (error.offset or 0) - 1
-    if not text.strip() or not 0 <= column <= len(text):
-        return ()
-    first = len(text) - len(text.lstrip())
-    if column - first > _WIDEST:
-        first = column - _WIDEST // 2
-    end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else len(text)
-    line = _one_line(text[first : first + _WIDEST])
-    before, marked = text[first:column], text[column : min(max(end, column + 1), first + _WIDEST)]
-    return line, " " * _width(_one_line(before)) + "^" * max(_width(_one_line(marked)), 1)
-
-
-def _one_line(text: str) -> str:
-    """The text with a blank for each tab and each character that a terminal might obey."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-def _width(text: str) -> int:
-    """The columns of a text on a terminal."""
-    return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "FW" else 1
-        for letter in text
-    )
+def _excerpt(error: SyntaxError) -> list[str]:
+    """The line of a syntax error, and carets below what is wrong in it; [] where that is too wide to show."""
+    lines = [line.rstrip("\n") for line in traceback.format_exception_only(error)[1:-1]]
+    # A terminal might obey a character that is not printable.
+    shown = ["".join(letter if letter.isprintable() else " " for letter in line) for line in lines]
+    return shown if all(len(line) <= _WIDEST for line in shown) else []
 
 
 def with_preflight(

@@ -25,8 +25,6 @@ _NAME_AND_VERSION = re.compile(r"[A-Za-z0-9._-]-\d")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 _PACKAGE_SUFFIXES = (".whl", ".tar.gz", ".zip")
 _CONSTRAINT = re.compile(r"(?:-c|--constraint)[= ]?\s*(?P<file>\S.*)")
-# In the first two lines, as in a Python file.
-_CODING = re.compile(rb"(?:[^\n]*\n)?#[^\n]*coding[:=]\s*([-\w.]+)")
 # What ends a line for pip or in a package's metadata, and what no line holds.
 _BREAKS = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f\\x85\\u2028\\u2029]")
 _ITSELF = frozenset({".", "./", "-e .", "-e ./", "--editable .", "--editable=."})
@@ -129,22 +127,18 @@ def _read(given: Iterable[_Line]) -> Requirements:
 
 
 def _text(path: Path) -> str:
-    """The text of a requirements file in the encoding that pip reads: of its mark, else of a coding line."""
+    """The text of a requirements file in the encoding of its mark, else UTF-8."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise PackagingError(f"Cannot read the requirements in {path}: {error.strerror}.") from None
-    coding = None if encoding_of(data) else _CODING.match(data)
-    encoding = coding[1].decode("ascii", "replace") if coding else encoding_of(data) or "UTF-8"
     try:
-        return data.decode(encoding) if coding else decoded(data)
+        return decoded(data)
     except UnicodeError:
-        reason = f"it is not {encoding} text"
-    except LookupError:
-        reason = f"its encoding {encoding!r} is not known"
-    raise PackagingError(
-        f"Cannot read the requirements in {path}: {reason}.", hint="Save it as UTF-8."
-    ) from None
+        raise PackagingError(
+            f"Cannot read the requirements in {path}: it is not {encoding_of(data) or 'UTF-8'} text.",
+            hint="Save it as UTF-8.",
+        ) from None
 
 
 def _requirement(text: str, where: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import holding, publish_file, publishing_file, publishing_folder, remove_folder
-from vtrain.digests import file_digest, stream_digest
+from vtrain.atomic import holding, publishing_file, publishing_folder, remove_folder
+from vtrain.digests import file_digest
 from vtrain.errors import PackagingError, StorageError
-from vtrain.packaging.archive import SNAPSHOT, packed_files, read_metadata
+from vtrain.packaging.archive import SNAPSHOT, read_metadata
 from vtrain.packaging.direct import copy_unchanged, script_members, write_archive, write_direct
 from vtrain.packaging.notebooks import runners, started
 from vtrain.packaging.pep517 import build_project, left_out_notes, with_computed_dependencies
@@ -22,8 +22,6 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.privacy import close_to_others, make_private
 from vtrain.project_names import canonical
 
-DIGESTS = ".digests.json"
-"""Beside the packages: the sha256 of each, as it was published."""
 _SNAPSHOT_TOP = "files"
 
 
@@ -46,21 +44,19 @@ def build_sdist(
 ) -> BuiltPackages:
     """Write the plan's packages into `packages_dir/<content_hash>/`, unless they exist.
 
-    Existing packages are checked, and built again if they are damaged. Two processes may do this at once.
-    Raises PackagingError when the back end fails, StorageError when the folder cannot be written.
+    Two processes may do this at once. Raises PackagingError when the back end fails, StorageError when the
+    folder cannot be written.
     """
     final = packages_dir / plan.content_hash
     with suppress(OSError):
         os.utime(final)  # garbage collection keeps what was used lately
-    if is_whole(plan, final):
+    if is_there(plan, final):
         return _built(plan, final, built=False)
-    if os.path.lexists(final):
-        progress(f"The cached package {plan.file_name} is damaged or old; making it again …")
     try:
         make_private(packages_dir)
         _publish(plan, final, progress)
     except OSError as error:
-        if isinstance(error, FileExistsError) and is_whole(plan, final):  # another process was faster
+        if isinstance(error, FileExistsError) and is_there(plan, final):  # another process was faster
             return _built(plan, final, built=False)
         raise StorageError(
             f"Cannot write the package to {packages_dir}: {error.strerror or error}."
@@ -68,21 +64,9 @@ def build_sdist(
     return _built(plan, final, built=True)
 
 
-def is_whole(plan: SdistPlan, final: Path, copies: Sequence[Path] = ()) -> bool:
-    """Whether every package of the plan exists with the content that was published in `final`.
-
-    `copies`, in the order of the plan's `file_names`, are checked instead of the packages themselves.
-    """
-    names = plan.file_names
-    packages = copies or [final / name for name in names]
-    try:
-        digests = msgspec.json.decode((final / DIGESTS).read_bytes(), type=dict[str, str])
-        return digests.keys() == set(names) and all(
-            package.is_file() and file_digest(package) == digests[name]
-            for name, package in zip(names, packages, strict=True)
-        )
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return False
+def is_there(plan: SdistPlan, final: Path) -> bool:
+    """Whether every package of the plan is in `final`, where all of them were published in one step."""
+    return all((final / name).is_file() for name in plan.file_names)
 
 
 def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> None:
@@ -91,11 +75,9 @@ def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> N
         _write(plan, work, final.parent, progress)
         for file in work.iterdir():
             close_to_others(file)
-        digests = {name: file_digest(work / name) for name in plan.file_names}
-        publish_file(work / DIGESTS, msgspec.json.encode(digests))
         # From here on alone: of two processes that built the same, the second finds the first one's packages.
         alone.enter_context(holding(final.parent))
-        if is_whole(plan, final):
+        if is_there(plan, final):
             raise FileExistsError
         remove_folder(final)
 
@@ -183,7 +165,7 @@ def _version(plan: SdistPlan) -> str:
 
 
 def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
-    """The archive with the trainer's files, written now unless it is there and whole; the package is built.
+    """The archive with the trainer's files, written now unless it is there; the package is built.
 
     Raises PackagingError where a file has changed since it was packed, and OSError.
     """
@@ -191,14 +173,8 @@ def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
     if not plan.pep517:
         return folder / plan.file_name
     archive = folder / SNAPSHOT
-    found = {}
-    with suppress(PackagingError, OSError):
-        if archive.is_file():
-            found = {str(entry.path): stream_digest(entry.content) for entry in packed_files(archive)}
-    if found == {file.path: file.digest for file in plan.files}:
+    if archive.is_file():
         return archive
-    if archive.is_dir():
-        remove_folder(archive)
     with publishing_file(archive) as partial:
         top = plan.source.folder
         write_archive(partial, (file.member(top, f"{_SNAPSHOT_TOP}/{file.path}") for file in plan.files))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import lzma
-import shutil
 import struct
 import tarfile
 import zipfile
@@ -16,7 +15,6 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from vtrain.errors import PackagingError
-from vtrain.sizes import size_in_words
 
 AGAIN = "Make the package again, or fetch it again from where it came."
 DAMAGED = (
@@ -35,7 +33,6 @@ def unpack_zip(archive: Path, folder: Path) -> None:
     with readable(archive), zipfile.ZipFile(archive) as packed:
         for name in packed.namelist():
             check_name(name, archive)
-        _check_room(sum(entry.file_size for entry in packed.infolist()), archive, folder)
         packed.extractall(folder)
 
 
@@ -45,7 +42,6 @@ def unpack_tar(archive: Path, folder: Path) -> None:
         members = packed.getmembers()
         for member in members:
             check_name(member.name, archive)
-        _check_room(sum(member.size for member in members), archive, folder)
         if hasattr(tarfile, "data_filter"):
             packed.extractall(folder, filter="data")
         else:  # Python before 3.10.12, which would follow links that were unpacked before
@@ -101,18 +97,6 @@ def _start(opened: Callable[[], IO[bytes] | None], size: int) -> bytes:
     assert source is not None  # it is a file
     with source:
         return source.read(size)
-
-
-def _check_room(size: int, archive: Path, folder: Path) -> None:
-    """Refuse an archive that would fill the disk, before its first file is written."""
-    there = next(place for place in (folder, *folder.parents) if place.exists())
-    free = shutil.disk_usage(there).free
-    if size > free:
-        raise PackagingError(
-            f"{archive.name} unpacks to {size_in_words(size)}, "
-            f"and {there} has room for {size_in_words(free)}.",
-            hint="Free some space there, or leave the large files out of the package.",
-        )
 
 
 def check_name(name: str, archive: Path) -> None:

@@ -16,11 +16,11 @@ from vtrain.errors import DamagedError, HomeError, StorageError, UnavailableErro
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.runtime.database import storage_errors
-from vtrain.runtime.file_limit import check_files
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.locks import closed_on_error, hold_lock, lock_holder
 from vtrain.runtime.process.process_tree import identify, signal_all
+from vtrain.runtime.spawning import check_files
 from vtrain.runtime.store import Record, Store
 from vtrain.runtime.supervisor_process import reap
 from vtrain.times import timestamp

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -55,41 +54,24 @@ class Debugger(msgspec.Struct, frozen=True, kw_only=True):
         return (python, "-c", _BOOT, *words, task.python_module, *task.args)
 
 
-class CodePlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """The folder where the user edits the code, and the installed copy of it.
+def debugger_variables(
+    task: PythonPackageSpec, source: str, installed: Path, *, seen: str, cwd: str
+) -> dict[str, str]:
+    """The variables by which breakpoints in the user's files, below `source`, hold in their installed copies.
 
-    `installed` is the copy's folder on this machine, `seen` what the replica calls it, `cwd` where it works.
-    """
-
-    source: str
-    installed: Path
-    seen: str
-    cwd: str
-
-
-def debugger_variables(task: PythonPackageSpec, places: CodePlaces) -> Mapping[str, str]:
-    """The variables by which breakpoints in the user's files hold in their installed copies.
-
-    These copies also count as the user's own code, although they lie among the libraries.
+    `installed` is the folder of the copies on this machine, `seen` what the replica calls it, `cwd` where it
+    works. The copies also count as the user's own code, although they lie among the libraries.
     """
     import json
 
-    pairs = _pairs(task.python_module, places) if places.source else []
+    pairs = [(source, cwd)] if source and task.python_module == SCRIPT_MODULE else []
+    for root in (Path(source), Path(source, "src")) if source and not pairs else ():
+        for path in sorted(root.iterdir()) if root.is_dir() else ():
+            is_code = path.suffix == ".py" or (path.is_dir() and path.name != "src")
+            if is_code and (installed / path.name).exists():
+                pairs.append((str(path), f"{seen}/{path.name}"))
     return {
         "PATHS_FROM_ECLIPSE_TO_PYTHON": json.dumps(pairs),  # pydevd's name for its table of paths
         "IDE_PROJECT_ROOTS": os.pathsep.join(remote for _, remote in pairs),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
-
-
-def _pairs(module: str, places: CodePlaces) -> list[tuple[str, str]]:
-    """Files and folders of the user, and what they are called in the replica."""
-    if module == SCRIPT_MODULE:
-        return [(places.source, places.cwd)]
-    found = []
-    for root in (Path(places.source), Path(places.source, "src")):
-        for path in sorted(root.iterdir()) if root.is_dir() else ():
-            is_code = path.suffix == ".py" or (path.is_dir() and path.name != "src")
-            if is_code and (places.installed / path.name).exists():
-                found.append((str(path), f"{places.seen}/{path.name}"))
-    return found

@@ -61,10 +61,14 @@ class LeftProcess(msgspec.Struct, frozen=True):
 
 
 class _Started(msgspec.Struct):
-    """The fields of `started.json`. Every launcher writes the time; `note` is a sentence about the start."""
+    """The fields of `started.json`. Every launcher writes the time; `note` is a sentence about the start.
+
+    A shim writes the numbers of its `pipes`, stdout first.
+    """
 
     time: float | None = None
     note: str = ""
+    pipes: tuple[int, ...] = ()
 
 
 class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,6 +206,11 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     def start_note(self) -> str:
         """A sentence about how the replica was started; empty for the usual way."""
         return self._read_started().note
+
+    @property
+    def shim_pipes(self) -> tuple[int, ...]:
+        """The numbers that its shim has for the pipes of its program, stdout first."""
+        return self._read_started().pipes
 
     def _read_started(self) -> _Started:
         try:

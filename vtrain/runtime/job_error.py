@@ -60,37 +60,36 @@ def replica_failed(
 
 def _failure_to_start(folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit) -> Status | None:
     """The error of a replica that did not start, or did not end by itself; None for any other."""
-    replica, log = attempt.name, str(folder.log(attempt.name))
+    replica, log, code = attempt.name, str(folder.log(attempt.name)), ""
+    status, reason = INTERNAL_CODE, "SUPERVISION_LOST"
     if end.message:
+        status, reason, code = USER_ERROR_CODE, "START_FAILED", str(end.code)
         message, advice = f"The replica {replica} could not be started. {end.message}.", hint("", end.code)
         if os.strerror(errno.E2BIG).casefold() in end.message.casefold():
             what = "its arguments and variables are too long for this system"
             message = f"The replica {replica} could not be started: {what}."
             advice = "Write long values into a file, and pass its path to the trainer."
-        metadata = {"replica": replica, "exitCode": str(end.code), "log": log, "hint": advice}
-        return error(USER_ERROR_CODE, message, "START_FAILED", **metadata)
-    if end.interruption == LOST:
+    elif end.interruption == LOST:
         message = (
             f"The replica {replica} ended without an exit code: this machine was restarted meanwhile, or the "
             "process that watched over the replica was killed."
         )
-        metadata = {"replica": replica, "log": log, "hint": "Submit the job again."}
-        return error(INTERNAL_CODE, message, "SUPERVISION_LOST", **metadata)
-    if end.interruption == FOLDER_REMOVED:
+        advice = "Submit the job again."
+    elif end.interruption == FOLDER_REMOVED:
+        status = USER_ERROR_CODE
         message = f"The folder of the replica {replica} was removed while it ran: how it ended is not known."
         advice = "Let the trainer remove its own files only, not the folders above its working directory."
-        return error(USER_ERROR_CODE, message, "SUPERVISION_LOST", replica=replica, log=log, hint=advice)
-    if end.interruption == UNREADABLE_EXIT:
+    elif end.interruption == UNREADABLE_EXIT:
         path = attempt.path / "exit.json"
         message = f"The exit code of the replica {replica} is not known: {path} is damaged."
         advice = "Look at the log, and submit the job again."
-        return error(INTERNAL_CODE, message, "SUPERVISION_LOST", replica=replica, log=log, hint=advice)
-    if end.interruption:
+    elif end.interruption:
+        reason, code = "REPLICA_INTERRUPTED", str(end.code)
         message = f"The replica {replica} was ended from outside (exit code {end.code}): {end.interruption}."
-        metadata = {"replica": replica, "exitCode": str(end.code), "log": log}
-        metadata["hint"] = "The trainer itself did not fail: submit the job again."
-        return error(INTERNAL_CODE, message, "REPLICA_INTERRUPTED", **metadata)
-    return None
+        advice = "The trainer itself did not fail: submit the job again."
+    else:
+        return None
+    return error(status, message, reason, replica=replica, exitCode=code, log=log, hint=advice)
 
 
 def _failure_of_trainer(
@@ -143,8 +142,8 @@ def _last_words(folder: JobFolder, attempt: ReplicaFolder) -> tuple[str, Traceba
 
     On a terminal stderr is stdout, and programs colour what they write there.
     """
+    from vtrain.runtime.log.journal_reader import without_escapes
     from vtrain.runtime.log.log_reader import read_tail  # most jobs end without
-    from vtrain.runtime.log.log_text import without_escapes
 
     errors, output = (
         _SGR.sub("", read_tail(folder.logs, attempt.name, stream, TAIL_BYTES, attempt.attempt))

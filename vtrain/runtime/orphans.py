@@ -24,10 +24,9 @@ from vtrain.atomic import discard
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, read_struct, require_struct
 from vtrain.runtime.job_order import ReplicaOrder
-from vtrain.runtime.process.boot import boot_id
 from vtrain.runtime.process.cgroup import find_groups, kill_group, members, remove_group
 from vtrain.runtime.process.journal import STDERR, STDOUT, JournalWriter
-from vtrain.runtime.process.process_tree import Process, Stat, signal_all, snapshot, with_children
+from vtrain.runtime.process.process_tree import Process, Stat, boot_id, signal_all, snapshot, with_children
 
 KILL_SECONDS = 2.0
 """How long processes may take to be gone that have been sent SIGKILL."""
@@ -126,20 +125,10 @@ def _temporary_folder(pid: int) -> Path | None:
     return Path(os.fsdecode(mark.partition(b"=")[2])) if mark else None
 
 
-class _StartedProcess(msgspec.Struct):
-    """The shim's report of the program that it has started: the numbers of its pipes, stdout first."""
-
-    pipes: tuple[int, ...] = ()
-
-
 def open_pipes(replica: ReplicaFolder, shim: int) -> dict[int, int]:
     """Stream by descriptor of a living shim's pipes; empty where they cannot be had."""
-    try:
-        started = read_struct(replica.path / "started.json", _StartedProcess)
-    except DamagedFileError:
-        started = None
     found: dict[int, int] = {}
-    for number, stream in zip(started.pipes if started else (), (STDOUT, STDERR), strict=False):
+    for number, stream in zip(replica.shim_pipes, (STDOUT, STDERR), strict=False):
         path = Path(f"/proc/{shim}/fd/{number}")
         try:
             if str(path.readlink()).startswith("pipe:"):  # its number may be another file's by now

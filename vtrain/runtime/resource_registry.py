@@ -25,8 +25,7 @@ from vtrain.messages.structs import Operation, Query
 from vtrain.retry import wait_until
 from vtrain.runtime.adoption import Start
 from vtrain.runtime.capacity.leases import Claim
-from vtrain.runtime.capacity.queue import read_queue
-from vtrain.runtime.child_jobs import is_living, request_end
+from vtrain.runtime.capacity.queue import is_living, read_queue, request_end
 from vtrain.runtime.database import has_store
 from vtrain.runtime.home import Home
 from vtrain.runtime.store import Store

@@ -16,8 +16,14 @@ pytest.importorskip("google.auth")
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import cloud_log as log_reader
-from vtrain.backends.vertex.cloud_log import CloudLog, Timing
-from vtrain.backends.vertex.log_entries import REMEMBERED, ServiceEntry, nanoseconds, read_entry
+from vtrain.backends.vertex.cloud_log import (
+    REMEMBERED,
+    CloudLog,
+    ServiceEntry,
+    Timing,
+    nanoseconds,
+    read_entry,
+)
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery

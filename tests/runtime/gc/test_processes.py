@@ -16,7 +16,7 @@ import vtrain
 from vtrain.privacy import make_private
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.gc.candidate import Candidate, Search
-from vtrain.runtime.gc.old_jobs import orphaned_cgroups, orphaned_processes
+from vtrain.runtime.gc.sweep import orphaned_cgroups, orphaned_processes
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED

@@ -16,7 +16,7 @@ from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
 from vtrain.privacy import home_label
-from vtrain.runtime.gc.old_jobs import orphaned_processes
+from vtrain.runtime.gc.sweep import orphaned_processes
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import WarmSlot
 from vtrain.runtime.locks import lock_holder

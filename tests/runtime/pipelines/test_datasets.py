@@ -24,8 +24,17 @@ from vtrain.messages.training_pipeline import (
     TimestampSplit,
 )
 from vtrain.rooted import Root
-from vtrain.runtime.pipelines.dataset import SETS, find_dataset, parse_filter, remove_split, split_dataset
-from vtrain.runtime.pipelines.records import MAX_RECORD_BYTES, BadDatasetError, DataFile, read_records
+from vtrain.runtime.pipelines.dataset import (
+    MAX_RECORD_BYTES,
+    SETS,
+    BadDatasetError,
+    DataFile,
+    find_dataset,
+    parse_filter,
+    read_records,
+    remove_split,
+    split_dataset,
+)
 
 
 def data_file(path: Path) -> DataFile:

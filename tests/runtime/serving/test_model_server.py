@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from lib.waiting import wait_until
 
-from vtrain.runtime.serving.payload import model_server
+from vtrain.runtime.serving import model_server
 
 pytestmark = pytest.mark.end_to_end
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from study_specs import LAYERS, ended, measured, study
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Metric
-from vtrain.runtime.tuning.ranking import best, final_measurement, ranked
+from vtrain.runtime.tuning.study import best, final_measurement, ranked
 
 REPORTS = (measured(0.5, step=1), measured(0.9, step=2), measured(0.7, step=3))
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_specs import LAYERS, LEARNING_RATE, OPTIMIZER, ended, study
 
-from vtrain.runtime.tuning.scale import share_of
-from vtrain.runtime.tuning.study import Parameters
+from vtrain.runtime.tuning.study import Parameters, share_of
 from vtrain.runtime.tuning.suggestion import near_best, spread_point
 
 SPACE = study(LEARNING_RATE, LAYERS, OPTIMIZER)

@@ -22,7 +22,7 @@ from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.log.service_log import ServiceLog
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import start_supervisor
-from vtrain.runtime.tuning.trial_jobs import TrialJobs
+from vtrain.runtime.tuning.study_supervisor import TrialJobs
 from vtrain.runtime.tuning.trial_record import (
     REQUESTED,
     STOPPING,

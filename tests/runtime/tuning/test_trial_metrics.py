@@ -8,7 +8,7 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.home import Home
 from vtrain.runtime.output_numbers import PRIMARY
 from vtrain.runtime.process.journal import STDOUT, JournalWriter
-from vtrain.runtime.tuning.trial_metrics import TrialMetrics
+from vtrain.runtime.tuning.metric_file import TrialMetrics
 
 
 def test_a_look_reads_to_the_end_of_a_long_log(vtrain_home: Path) -> None:

@@ -10,12 +10,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from vtrain.backends.docker.container_terminal import own_terminal
+from vtrain.backends import CREDENTIALS_TARGET, ReplicaOptions
 from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.job_storage import LOCAL, bundle_file
-from vtrain.backends.replica_options import CREDENTIALS_TARGET, ReplicaOptions
-from vtrain.containers.address import EngineAddress
-from vtrain.containers.labels import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL, REPLICA_LABEL
+from vtrain.containers.discovery import EngineAddress
+from vtrain.containers.engine import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL, REPLICA_LABEL
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJobSpec,
@@ -29,7 +28,7 @@ from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, re
 from vtrain.runtime.job_order import JobOrder, LentTerminal
 from vtrain.runtime.launching import PrepareFailed, Runtime
 from vtrain.runtime.machines import HostResources, Limits, limits
-from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
+from vtrain.runtime.replica.replica_plan import ReplicaView, World, replica_views
 from vtrain.runtime.replica.vertex_view import (
     HP_METRIC_FILE,
     OUTPUT_FOLDERS,
@@ -37,7 +36,6 @@ from vtrain.runtime.replica.vertex_view import (
     host_name,
     service_hosts,
 )
-from vtrain.runtime.replica.world import World
 from vtrain.staging import LocalBuckets, join_uri, split_uri
 
 SITE = "/opt/vtrain/site"
@@ -84,7 +82,6 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     engine: EngineAddress
     name: str
     network: str
-    replicas: int
     labels: dict[str, str]
     config: dict[str, Any]
     log: str
@@ -259,7 +256,6 @@ def container_orders(
             engine=part.engine,
             name=container_name(job_id, member.name),
             network=network,
-            replicas=len(world.hosts),
             labels=labels,
             config=config,
             log=str(folder.logs / member.name),
@@ -267,6 +263,17 @@ def container_orders(
             terminal=terminal,
         )
     return found
+
+
+def own_terminal(order: JobOrder, folder: JobFolder) -> LentTerminal | None:
+    """The terminal that the job's container gets; None: it gets pipes.
+
+    An engine gives it for all streams or for none. To type, stdout is enough, as for `docker run -it`.
+    """
+    terminal = order.terminal
+    if terminal is None or not terminal.stdout or not (terminal.stderr or terminal.interactive):
+        return None
+    return replace(terminal, fifo=str(folder.terminal_fifo))
 
 
 def _connect(

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from vtrain.backends.replica_options import ReplicaOptions
+from vtrain.backends import ReplicaOptions
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hardware import is_tpu
-from vtrain.runtime.accelerators import (
+from vtrain.runtime.machines import (
     Devices,
     accelerator_notice,
     accelerators_of,

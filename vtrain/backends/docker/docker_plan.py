@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from vtrain.backends import BackendSettings, Plan, Replica, Steps
+from vtrain.backends import BackendSettings, Plan, Replica, ReplicaOptions, Steps
 from vtrain.backends.docker.container import (
     container_world,
     pool_limits,
@@ -24,9 +24,7 @@ from vtrain.backends.local_plan import (
     pool_lines,
     unique,
 )
-from vtrain.backends.replica_options import ReplicaOptions
-from vtrain.containers.address import EngineAddress
-from vtrain.containers.discovery import find_local_engine
+from vtrain.containers.discovery import EngineAddress, find_local_engine
 from vtrain.containers.engine import Engine
 from vtrain.containers.image_names import check_image_name, is_built_here
 from vtrain.containers.images import Image, find_image

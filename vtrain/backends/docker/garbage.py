@@ -10,9 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.atomic import is_held, remove_folder
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.engine import (
+    HOME_LABEL,
+    IMAGE_HOME_LABEL,
+    JOB_LABEL,
+    KIND_LABEL,
+    SERVING_LABEL,
+    Engine,
+    connect,
+    engine_errors,
+)
 from vtrain.containers.images import Image, find_image, list_images, remove_image
-from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL, SERVING_LABEL
 from vtrain.errors import EngineError, ImageError
 from vtrain.packaging.image_plan import REPOSITORY
 from vtrain.privacy import home_label

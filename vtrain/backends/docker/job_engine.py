@@ -1,20 +1,24 @@
-"""The parts that the containers of one job share: the connection, limits on requests, and network."""
+"""The engine of one job: the connection and the limits that its containers share, requests about one of them,
+and the job's network."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from vtrain.backends.docker.container import DEFAULT_BRIDGE
-from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
-from vtrain.digests import content_digest
-from vtrain.errors import EngineError
+from vtrain.containers.streams import Piece, PieceReader, read_blocks, read_pieces
+from vtrain.errors import EngineAwayError, EngineError
+from vtrain.retry import growing, retry
+from vtrain.times import NANOSECONDS
 
 STARTS_AT_ONCE = 8
 """Containers that start at the same time. More make an engine no faster."""
@@ -55,52 +59,38 @@ class JobEngine:
         if self._engine is not None:
             self._engine.close()
 
-    def have_network(
-        self, name: str, labels: Mapping[str, str], replicas: int, *, again: bool = False
-    ) -> None:
+    def have_network(self, name: str, labels: Mapping[str, str], *, again: bool = False) -> None:
         """Make the job's network unless it exists. An empty name needs none. Raises EngineError.
 
         `again` asks the engine even if this process has made the network.
         """
         with self._making:  # engines make two networks of one name for two requests at once
             if name and (again or name not in self._made):
-                ensure_network(self.engine(), name, labels, replicas)
+                ensure_network(self.engine(), name, labels)
                 self._made.add(name)
 
 
-RANGES = tuple(map(ipaddress.IPv4Network, ("10.213.0.0/16", "172.29.0.0/16", "192.168.192.0/19")))
-"""The ranges of jobs' subnets. A subnet that a route of this machine covers, such as a VPN, is not used."""
-SPARE_ADDRESSES = 3
-"""Network, gateway and broadcast."""
-OVERLAPS = "overlap"
-"""The word in the engine's refusal (403, `Pool overlaps with other one on this address space`)."""
-
-
-def ensure_network(engine: Engine, name: str, labels: Mapping[str, str], replicas: int) -> None:
-    """Make the job's network unless it exists. Raises EngineError."""
-    if _exists(engine, name):
-        return
-    refusal = ""
-    for subnet in free_subnets(name, replicas):
-        try:
-            with engine_errors("make the job's network"):
-                engine.calls.post("/networks/create", _description(name, labels, subnet))
-        except EngineError as error:
-            if OVERLAPS not in error.words:
-                if _exists(engine, name):  # a previous supervisor of this job made it, and died
-                    return
-                raise
-            refusal = error.message
-            continue
-        return
-    raise EngineError(
-        f"No subnet of {', '.join(map(str, RANGES))} is free for the job's network. {refusal}".strip()
-    )
+def ensure_network(engine: Engine, name: str, labels: Mapping[str, str]) -> None:
+    """Make the job's network unless it exists, in the engine's address pools. Raises EngineError."""
+    body = {"Name": name, "Driver": "bridge", "CheckDuplicate": True, "Labels": dict(labels)}
+    try:
+        with engine_errors("make the job's network"):
+            engine.calls.post("/networks/create", body)
+    except EngineError as error:
+        if error.http_status != HTTPStatus.CONFLICT:  # a previous supervisor of this job made it
+            raise
 
 
 def has_default_bridge(engine: Engine) -> bool:
     """Whether containers can use Docker's default bridge. dockerd may run without it, and Podman has none."""
-    return _exists(engine, DEFAULT_BRIDGE)
+    try:
+        with engine_errors("look for its networks"):
+            engine.calls.get(f"/networks/{DEFAULT_BRIDGE}")
+    except EngineError as error:
+        if error.http_status == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    return True
 
 
 def server_hosts(engine: Engine, network: str) -> tuple[str, str]:
@@ -137,55 +127,159 @@ def cut_loose(engine: Engine, name: str) -> None:
             engine.calls.post(f"/networks/{name}/disconnect", body)
 
 
-def free_subnets(
-    name: str, replicas: int, routes: Path = Path("/proc/net/route")
-) -> Iterator[ipaddress.IPv4Network]:
-    """The subnets that are large enough and that no route covers. Each job begins at another one.
+T = TypeVar("T")
 
-    The engine compares a subnet with its own networks only, not with the machine's routes or VPNs.
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 0.5
+"""Between two looks at an engine that does not answer; doubled each time."""
+READING = "read the container's log"
+BOTH_STREAMS = {"stdout": 1, "stderr": 1}
+WITH_TIMES = {**BOTH_STREAMS, "timestamps": 1}
+
+
+class ContainerView:
+    """One container, and what was learned of it.
+
+    `gap` is when the engine was away last, in seconds since the epoch; `log_error` says why a part of the
+    log could not be read; `id` is the engine's own name for the container, empty until it was seen.
     """
-    prefix = 32 - max((replicas + SPARE_ADDRESSES - 1).bit_length(), 6)
-    taken = routed(routes)
-    number = int(content_digest(name.encode())[:8], 16)
-    for addresses in RANGES:
-        subnets = list(addresses.subnets(new_prefix=prefix))
-        begin = number % len(subnets)
-        for subnet in (*subnets[begin:], *subnets[:begin]):
-            if not any(subnet.overlaps(other) for other in taken):
-                yield subnet
+
+    def __init__(self, job_engine: JobEngine, name: str) -> None:
+        self.gap: tuple[float, float] | None = None
+        self.log_error = ""
+        self.id = ""
+        self._job_engine = job_engine
+        self._name = name
+        self._working_folder = "/"
+        self._away_since = 0.0
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, connected when it is asked for the first time. Raises EngineError."""
+        return self._job_engine.engine()
+
+    def patiently(self, act: Callable[[], T]) -> T:
+        """The answer of `act`, repeated as often as the engine goes away."""
+
+        def hang_up(_: EngineAwayError) -> None:
+            self._job_engine.hang_up()
+            self._away_since = self._away_since or time.time()
+
+        pauses = growing(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        return retry(act, EngineAwayError, pauses=pauses, before_pause=hang_up)
+
+    def inspect(self) -> dict[str, Any] | None:
+        """The container's State; None when there is no such container."""
+        found = self._unless_gone(
+            "look at the container", lambda: self.engine.calls.get(f"/containers/{self._name}/json")
+        )
+        if found is None:
+            return None
+        self.id = found["Id"]
+        self._working_folder = (found.get("Config") or {}).get("WorkingDir") or "/"
+        state: dict[str, Any] = found["State"]
+        return state
+
+    def has_in_working_folder(self, name: str) -> bool:
+        """Whether that is in the container's working directory; false where the engine does not tell."""
+        path, params = f"/containers/{self._name}/archive", {"path": f"{self._working_folder}/{name}"}
+        with suppress(EngineError), engine_errors("look into the container"):
+            self.engine.calls.send("HEAD", path, params)
+            return True
+        return False
+
+    def create(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Create the container; its State. A supervisor that died may have asked for the same before."""
+        try:
+            with engine_errors("create the container"):
+                made = self.engine.calls.post("/containers/create", config, name=self._name)
+        except EngineError as error:
+            if error.http_status != HTTPStatus.CONFLICT:
+                raise
+            found = self.inspect()
+            if found is None:
+                raise EngineAwayError(error.message) from error
+            return found
+        self._answered()
+        self.id = made["Id"]
+        return {"Status": "created", "Error": "", "ExitCode": 0}
+
+    def start(self) -> None:
+        """Start the container. Raises EngineError."""
+        with engine_errors("start the container"):
+            self.engine.calls.post(f"/containers/{self._name}/start")
+
+    def signal(self, name: str) -> None:
+        """Send a signal, such as SIGTERM. Raises EngineError, for a container that does not run too."""
+        with engine_errors("stop the container"):
+            self.engine.calls.post(f"/containers/{self._name}/kill", signal=name)
+
+    def remove(self) -> None:
+        """Remove the container, running or not. Raises EngineError."""
+        with engine_errors("remove the container"):
+            self.engine.calls.delete(f"/containers/{self._name}", force=1, v=1)
+
+    def read_log(self, since: int, *, follow: bool) -> Generator[list[Piece], None, None]:
+        """The log from that time on (nanoseconds; 0: all); `follow` waits for what is still to come."""
+        begin = {"since": f"{since // NANOSECONDS}.{since % NANOSECONDS:09d}"} if since else {}
+        reader = PieceReader()
+        yield from read_pieces(self._blocks({"follow": int(follow), **WITH_TIMES, **begin}), reader)
+        self.log_error = reader.error or self.log_error
+
+    def read_tail(self, count: int) -> list[Piece]:
+        """The last pieces of the log, as many as asked for."""
+        reader = PieceReader()
+        pieces = reader.feed(self._tail({**WITH_TIMES, "tail": count}))
+        self.log_error = reader.error or self.log_error
+        return pieces
+
+    def read_terminal(self, *, follow: bool) -> Generator[bytes, None, None]:
+        """All that a program on a terminal has written; `follow` waits for what is still to come."""
+        return self._blocks({"follow": int(follow), **BOTH_STREAMS})
+
+    def read_terminal_tail(self, lines: int) -> bytes:
+        """The last lines that a program on a terminal has written."""
+        return self._tail({**BOTH_STREAMS, "tail": lines})
+
+    def _blocks(self, params: dict[str, Any]) -> Generator[bytes, None, None]:
+        try:
+            with (
+                engine_errors(READING),
+                self.engine.calls.stream(f"/containers/{self._name}/logs", params) as response,
+            ):
+                self._answered()
+                yield from read_blocks(response)
+        except EngineError as error:
+            if not _is_gone(error):
+                raise
+
+    def _tail(self, params: dict[str, Any]) -> bytes:
+        path = f"/containers/{self._name}/logs"
+        return self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params)) or b""
+
+    def attach(self) -> AbstractContextManager[socket.socket]:
+        """The output of a program on a terminal, as it comes; the connection ends with the container."""
+        params = {"stream": 1, "stdout": 1, "stderr": 1}
+        return self.engine.calls.hijack(f"/containers/{self._name}/attach", params=params)
+
+    def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
+        """The engine's answer; None where there is no such container, or it is being removed."""
+        answer = None
+        try:
+            with engine_errors(doing):
+                answer = ask()
+        except EngineError as error:
+            if not _is_gone(error):
+                raise
+        self._answered()
+        return answer
+
+    def _answered(self) -> None:
+        """The engine answers: if it was away, that is over."""
+        if self._away_since:
+            self.gap = (self._away_since, time.time())
+        self._away_since = 0.0
 
 
-def routed(routes: Path) -> list[ipaddress.IPv4Network]:
-    """The networks that this machine has routes to, without the default route. None if it does not tell."""
-    try:
-        rows = [line.split() for line in routes.read_text().splitlines()[1:]]
-    except OSError:
-        return []
-    found = []
-    for row in rows:
-        address, mask = (int.from_bytes(bytes.fromhex(row[column]), "little") for column in (1, 7))
-        if mask:
-            found.append(ipaddress.IPv4Network((address & mask, mask.bit_count())))
-    return found
-
-
-def _description(name: str, labels: Mapping[str, str], subnet: ipaddress.IPv4Network) -> dict[str, Any]:
-    """The body of `POST /networks/create`."""
-    return {
-        "Name": name,
-        "Driver": "bridge",
-        "CheckDuplicate": True,
-        "Labels": dict(labels),
-        "IPAM": {"Config": [{"Subnet": str(subnet)}]},
-    }
-
-
-def _exists(engine: Engine, name: str) -> bool:
-    try:
-        with engine_errors("look for the job's network"):
-            engine.calls.get(f"/networks/{name}")
-    except EngineError as error:
-        if error.http_status == HTTPStatus.NOT_FOUND:
-            return False
-        raise
-    return True
+def _is_gone(error: EngineError) -> bool:
+    return error.http_status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)

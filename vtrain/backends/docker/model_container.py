@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import msgspec
-
 from vtrain.backends import BackendSettings
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, bind
 from vtrain.backends.docker.job_engine import server_hosts
 from vtrain.backends.job_storage import missing_module, stop_serving, storage_variables
 from vtrain.backends.model_interface import ServingOrder
 from vtrain.containers.discovery import find_local_engine
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.engine import HOME_LABEL, SERVING_LABEL, Engine, connect, engine_errors
 from vtrain.containers.image_names import check_image_name
 from vtrain.containers.images import ensure_image
-from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
 from vtrain.errors import ConfigError, ImageError, StorageError
 from vtrain.extras import install_command
 from vtrain.messages.model import ModelContainerSpec
@@ -35,12 +32,8 @@ MODEL_FOLDER = "/model"
 MEGABYTE = 1024 * 1024
 
 
-class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """The way of a container to its model's files: AIP_STORAGE_URI, and what that needs."""
-
-    uri: str
-    mounts: tuple[dict[str, Any], ...] = ()
-    env: dict[str, str] = {}
+ModelFiles = tuple[str, list[dict[str, Any]], dict[str, str]]
+"""The way of a container to its model's files: AIP_STORAGE_URI, and its mounts and variables for that."""
 
 
 class ContainerServing:
@@ -64,7 +57,7 @@ class ContainerServing:
             self._files(engine, order, JobFolder(order.scratch)) as files,
         ):
             self._have_image(engine, image)
-            run = served(order.model, files.uri)
+            run = served(order.model, files[0])
             # By these labels garbage collection finds the container if this command is killed.
             labels = {SERVING_LABEL: str(order.scratch), HOME_LABEL: home_label(self._settings.home)}
             config = _config(spec, run, files) | {"Labels": labels}
@@ -86,10 +79,10 @@ class ContainerServing:
         """The way to the model's files: as on Vertex AI from Cloud Storage, here that of this machine."""
         uri = order.model.artifact_uri
         if order.artifacts is None:
-            yield ModelFiles(uri="")
+            yield "", [], {}
         elif split_uri(uri)[0] == "gs" and not missing_module():
             try:
-                yield ModelFiles(uri=uri, env=self._storage(engine, folder))
+                yield uri, [], self._storage(engine, folder)
             finally:
                 stop_serving(folder)
         else:
@@ -99,7 +92,7 @@ class ContainerServing:
                     f"machine is not installed: {install_command('emulator')}"
                 )
             mount = bind(order.artifacts, MODEL_FOLDER, read_only=True)
-            yield ModelFiles(uri=MODEL_FOLDER, mounts=(mount,))
+            yield MODEL_FOLDER, [mount], {}
 
     def _storage(self, engine: Engine, folder: JobFolder) -> dict[str, str]:
         """Serve the buckets of this machine to containers; the variables that lead there."""
@@ -134,14 +127,14 @@ class ServerContainer:
 
 def _config(spec: ModelContainerSpec, run: Served, files: ModelFiles) -> dict[str, Any]:
     """The container as the Engine API describes it."""
-    port = f"{run.port}/tcp"
+    port, (_, mounts, env) = f"{run.port}/tcp", files
     host: dict[str, Any] = {
         "NetworkMode": DEFAULT_BRIDGE,
         "Init": True,
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {}},
         "PortBindings": {port: [{"HostIp": "127.0.0.1", "HostPort": ""}]},
-        "Mounts": list(files.mounts),
+        "Mounts": mounts,
     }
     if spec.shared_memory_size_mb:
         host["ShmSize"] = spec.shared_memory_size_mb * MEGABYTE
@@ -151,7 +144,7 @@ def _config(spec: ModelContainerSpec, run: Served, files: ModelFiles) -> dict[st
     return {
         "Image": spec.image_uri,
         **program,
-        "Env": [f"{name}={value}" for name, value in (files.env | run.env).items()],
+        "Env": [f"{name}={value}" for name, value in (env | run.env).items()],
         "ExposedPorts": {port: {}},
         "HostConfig": host,
     }

@@ -17,12 +17,18 @@ import msgspec
 
 from vtrain.backends.docker.container import USER_BASE, docker_part
 from vtrain.backends.local_plan import for_each_pool, image_uri, package_paths
-from vtrain.containers.build import BuildRequest, ContextFile, build_image
-from vtrain.containers.engine import Engine, connect
+from vtrain.containers.build import (
+    PIP_ARGUMENT,
+    PIP_COPY,
+    PIP_MOUNT,
+    BuildRequest,
+    ContextFile,
+    build_image,
+    with_pip_folder,
+)
+from vtrain.containers.engine import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL, Engine, connect
 from vtrain.containers.image_names import is_built_here
 from vtrain.containers.images import Image, ensure_image, find_image, fits_platform
-from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL
-from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT, with_pip_folder
 from vtrain.digests import document_digest, file_digest
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.packaging.archive import (
@@ -33,7 +39,7 @@ from vtrain.packaging.archive import (
 )
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
-from vtrain.runtime.environments.environment import needs_build
+from vtrain.runtime.environments.environment import make_wheel, needs_build
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
@@ -104,7 +110,7 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
         return with_pip_folder(request, folder)
 
     def _files(self) -> tuple[ContextFile, ...]:
-        program = Path(__file__).with_name("payload") / "install.py"
+        program = Path(__file__).with_name("install.py")
         files = [ContextFile(name=f"{PACKAGES}/install.py", content=program)]
         steps: list[dict[str, str]] = []
         for number, step in enumerate(self.packages.steps):
@@ -236,7 +242,7 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def unpack(self, site: Path) -> None:
         """Put the overlays into a folder, readable for every user that an image may run as."""
-        from vtrain.runtime.environments.wheels import lay
+        from vtrain.runtime.environments.installer import lay
 
         site.mkdir(parents=True)
         for package in self.overlays:
@@ -266,11 +272,10 @@ def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePl
 
 def _wheel(package: Path, home: Path, log: Log) -> Path:
     """The package's wheel where its own back end makes a plain one here; else the package itself."""
-    from vtrain.runtime.environments.wheels import is_plain
+    from vtrain.runtime.environments.installer import is_plain
 
     if package.suffix == ".whl" or is_direct(package):
         return package
-    from vtrain.runtime.environments.environment import make_wheel
 
     try:
         wheel = make_wheel(package, home, log)
@@ -282,7 +287,7 @@ def _wheel(package: Path, home: Path, log: Log) -> Path:
 
 def _layered(stated: Mapping[Path, Metadata]) -> frozenset[Path]:
     """Packages that pip has to install, and those that these require."""
-    from vtrain.runtime.environments.wheels import is_plain
+    from vtrain.runtime.environments.installer import is_plain
 
     layered = {package for package in stated if not is_plain(package)}
     while True:

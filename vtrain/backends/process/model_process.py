@@ -17,8 +17,7 @@ from vtrain.runtime.environments.environment import EnvironmentSpec, make_enviro
 from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import inherited_environment
-from vtrain.runtime.serving import payload
-from vtrain.runtime.serving.payload.model_server import FILES
+from vtrain.runtime.serving import model_server
 from vtrain.runtime.serving.prediction_images import (
     PredictionImage,
     handler_requirements,
@@ -28,7 +27,7 @@ from vtrain.runtime.serving.serving_contract import last_words, listen_at, serve
 
 PACKAGE = "vtrain_model_server"
 STOP_SECONDS = 10.0
-_PROGRAM = Path(payload.__file__).with_name("model_server.py")
+_PROGRAM = Path(model_server.__file__)
 
 
 class ProcessServing:
@@ -152,7 +151,7 @@ def _image(order: ServingOrder) -> PredictionImage:
 
 def _artifacts(order: ServingOrder, image: PredictionImage) -> Path:
     """The folder with a file that the image accepts. Raises ConfigError where there is none."""
-    names = FILES[image.family]
+    names = model_server.FILES[image.family]
     if order.artifacts is None:
         raise ConfigError(
             f"Model {order.model.name} has no files: it was uploaded without --artifact-uri.",

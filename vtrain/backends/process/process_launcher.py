@@ -16,28 +16,33 @@ from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
 from vtrain.backends.job_storage import GS, bundle_file, keep_serving, stop_serving, storage_variables
-from vtrain.backends.process.process_runtime import ready_runtimes
+from vtrain.backends.local_plan import environment_spec, for_each_pool, package_files
 from vtrain.backends.process.process_world import HOST, buckets_folder, process_world, seen_folder
+from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
-from vtrain.runtime.accelerators import gpu_count
+from vtrain.runtime.environments.environment import (
+    make_environment,
+    needs_build,
+    needs_installer,
+    plan_environment,
+)
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
-from vtrain.runtime.launching import Log, Runtime
+from vtrain.runtime.launching import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
+from vtrain.runtime.machines import gpu_count
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
 from vtrain.runtime.process.process_tree import Process, identify, is_alive, signal_all
 from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS, ReplicaId, replica_ids
 from vtrain.runtime.spawning import spawn_holding
 
-LOWEST_PORT = 20_000
-"""Below it many programs have a port of their own."""
+LOWEST_PORT, HIGHEST_PORT = 20_000, 32_000
+"""Below, many programs have a port of their own; above, the kernel gives ports to those that ask for any."""
 SPARE_PORTS = 100
 """Ports that are tried beyond twice the wanted number, in place of those in use."""
-FIRST_DYNAMIC_PORT = 49_152
-"""As the IANA has it, and macOS; Linux tells its own."""
 SHIM_KILL_SECONDS = 4.0
 """The time for a shim to kill its replica, and to tell how that ended."""
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
@@ -191,7 +196,7 @@ def free_ports(count: int) -> list[int]:
     A trainer listens seconds later. So the ports are none of those that the kernel gives to programs which
     ask for any port, or which connect to somewhere, as long as there are others.
     """
-    usual = range(LOWEST_PORT, _first_dynamic_port())
+    usual = range(LOWEST_PORT, HIGHEST_PORT)
     ports: list[int] = []
     with ExitStack() as held:
         for port in chain(random.sample(usual, min(2 * count + SPARE_PORTS, len(usual))), repeat(0)):
@@ -206,14 +211,6 @@ def free_ports(count: int) -> list[int]:
                 continue
             ports.append(probe.getsockname()[1])
     return ports
-
-
-def _first_dynamic_port() -> int:
-    """The first of the ports that the kernel gives to programs which ask for any."""
-    try:
-        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return FIRST_DYNAMIC_PORT
 
 
 def _visible(order: JobOrder, devices: Mapping[str, tuple[str, ...]]) -> dict[ReplicaId, tuple[str, ...]]:
@@ -249,3 +246,43 @@ def _replica_order(order: JobOrder, folder: JobFolder, view: ReplicaView, gcs: s
         groups=folder.replica(name).groups,
         terminal=replace(terminal, fifo=str(folder.terminal_fifo)) if terminal is not None else None,
     )
+
+
+def ready_runtimes(order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:
+    """The pools' runtimes; None where uv, or a package's back end, has to run. Raises PrepareFailed."""
+    with preparing():
+        if any(_needs_tools(pool, order) for pool in order.job.job_spec.worker_pool_specs):
+            return None
+    return make_runtimes(order, log)
+
+
+def make_runtimes(order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+    """Make the environments that are not there, and the job's own copy of each. Raises PrepareFailed."""
+    own = Home(Path(order.home)).job(order.name).path / "environments"
+    return for_each_pool(order, lambda _, pool: _runtime(pool, order, own, log))
+
+
+def _needs_tools(pool: WorkerPoolSpec, order: JobOrder) -> bool:
+    if not package_files(pool):
+        return False
+    spec, home = environment_spec(pool, order), Path(order.home)
+    if order.setting.active_python:
+        return any(needs_build(Path(package), home) for package in spec.packages)
+    return needs_installer(plan_environment(spec, home))
+
+
+def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runtime:
+    if not package_files(pool):
+        return Runtime(python=sys.executable)
+    home = Path(order.home)
+    with preparing():
+        spec = environment_spec(pool, order)
+        if order.setting.active_python:
+            from vtrain.runtime.environments.active_python import unpack_packages
+
+            site = unpack_packages(tuple(map(Path, spec.packages)), home, own, log)
+            binaries = str(Path(order.setting.active_python).parent)
+            return Runtime(python=order.setting.active_python, path_entries=(binaries,), site=str(site))
+        made = make_environment(plan_environment(spec, home), log).copied_to(own)
+    required = str(Path(made.path_entries[-1], "python"))
+    return Runtime(python=made.python, path_entries=made.path_entries, required=required)

@@ -24,10 +24,10 @@ from vtrain.backends.local_plan import (
 from vtrain.backends.process.process_world import bucket_notices, process_world
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, WorkerPoolSpec
-from vtrain.runtime.accelerators import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.machines import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.notices import PROCESS_POOL_FIELDS, not_reproduced
 from vtrain.runtime.replica.replica_plan import replica_views
 from vtrain.runtime.replica.vertex_view import MASTER_PORT, TRAINING_PORT
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from vtrain.packaging.module_imports import Import, TrainerImports
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.environment import EnvironmentSpec
-    from vtrain.runtime.environments.trainer_python import PythonChoice
+    from vtrain.runtime.environments.interpreters import PythonChoice
 
 
 class ProcessPlanner:
@@ -160,14 +160,13 @@ def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer
     """What would be installed for a pool, and how that differs from its image."""
     from vtrain.packaging.prebuilt import contents
     from vtrain.runtime.environments.environment import plan_environment
-    from vtrain.runtime.environments.interpreters import site_packages
-    from vtrain.runtime.environments.trainer_python import asked_python, choose_python
+    from vtrain.runtime.environments.interpreters import asked_python, choose_python, site_packages
 
     home = settings.home
     image = contents(spec.image_uri)
     wanted = image.python_version if image is not None else ""
     choice = None
-    if _are_there(tuple(map(Path, spec.packages)), home, trainer):
+    if all(Path(package).is_file() for package in spec.packages):
         plan = plan_environment(spec, home)
         would = f"Would install the trainer and its requirements in {plan.path}."
         if plan.cached:
@@ -202,7 +201,7 @@ def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer
 
 def _missing_python(choice: PythonChoice, settings: BackendSettings) -> tuple[str, ...]:
     """A sentence about a Python that is required and not here. Raises ConfigError for the one of --python."""
-    from vtrain.runtime.environments.trainer_python import downloads_allowed
+    from vtrain.runtime.environments.interpreters import downloads_allowed
 
     if not choice.is_required or settings.python_downloads or downloads_allowed(os.environ):
         return ()
@@ -215,12 +214,3 @@ def _missing_python(choice: PythonChoice, settings: BackendSettings) -> tuple[st
         f"The trainer requires Python {choice.unmet}, and uv finds none on this machine. Install it, or "
         f"allow that with --python-downloads.",
     )
-
-
-def _are_there(packages: tuple[Path, ...], home: Path, trainer: SdistPlan | None) -> bool:
-    """Whether packages can be read. Packaging the trainer mends its own where they are damaged."""
-    from vtrain.packaging.sdist import is_whole
-
-    if trainer is not None and trainer.file_names == tuple(package.name for package in packages):
-        return is_whole(trainer, Home(home).packages / trainer.content_hash, packages)
-    return all(package.is_file() for package in packages)

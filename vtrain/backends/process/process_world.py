@@ -15,8 +15,8 @@ from vtrain.program_output import reason_line
 from vtrain.runtime.folder import METRIC_FILE, JobFolder
 from vtrain.runtime.inheritance import EMPTY_CONFIGURATION
 from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.replica.replica_plan import World
 from vtrain.runtime.replica.vertex_view import PRIMARY, replica_ids
-from vtrain.runtime.replica.world import World
 from vtrain.staging import LocalBuckets
 
 HOST = "127.0.0.1"

@@ -40,8 +40,7 @@ class Vertex(Backend):
 
     def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
         """The registry of the service. Raises UnavailableError where the extra is not installed."""
-        from vtrain.backends.vertex.vertex_backend import check_installed
-        from vtrain.backends.vertex.vertex_models import VertexModels
+        from vtrain.backends.vertex.vertex_backend import VertexModels, check_installed
 
         check_installed()
         return VertexModels(settings, self.buckets(settings))

@@ -1,9 +1,10 @@
-"""The backend `vertex`: jobs and persistent resources on Vertex AI."""
+"""The backend `vertex`: jobs, persistent resources and models on Vertex AI."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -15,7 +16,8 @@ from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableA
 from vtrain.extras import install_command
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.names import GROUPS, PERSISTENT_RESOURCES, ResourceName, parse_name
+from vtrain.messages.model import Model, ModelPage, ModelTarget
+from vtrain.messages.names import GROUPS, MODELS, PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.secrets import masked_text
@@ -24,6 +26,8 @@ from vtrain.messages.structs import Operation, Resource
 
 if TYPE_CHECKING:
     from vtrain.backends.vertex.cloud_log import CloudLog
+    from vtrain.staging.cloud import CloudBuckets
+
 
 R = TypeVar("R", bound=Resource)
 Documents = list[dict[str, Any]]
@@ -197,3 +201,78 @@ def read_answer(cls: type[R], document: Any) -> R:
         return msgspec.structs.replace(from_document(cls, document), answer=canonical_document(cls, document))
     except msgspec.ValidationError as error:
         raise ServiceError(f"The service's answer is not of the type {cls.__name__}: {error}.") from error
+
+
+class VertexModels:
+    """Sends each request to the region of its model; what is new goes to the settings'."""
+
+    def __init__(self, settings: BackendSettings, buckets: CloudBuckets) -> None:
+        """`buckets` are those that the account of the settings reads."""
+        self._settings = settings
+        self._buckets = buckets
+        self._api = VertexApi(settings.access, settings.tell)
+
+    def upload_model(self, model: Model, target: ModelTarget) -> Operation:
+        """Begin to upload a version."""
+        document = _place(target) | {"model": to_document(model)}
+        answer = self._api.begin(self._within(), ":upload", document, "the model was uploaded")
+        return read_operation(answer, MODELS)
+
+    def copy_model(self, source: str, target: ModelTarget, kms_key_name: str = "") -> Operation:
+        """Begin to copy a version to the region of the settings."""
+        key = {"encryptionSpec": {"kmsKeyName": kms_key_name}} if kms_key_name else {}
+        document = {"sourceModel": source, **_place(target), **key}
+        return read_operation(
+            self._api.begin(self._within(), ":copy", document, "the model was copied"), MODELS
+        )
+
+    def get_model(self, name: str) -> Model:
+        """The version as the service has it now."""
+        full = full_name_of(name)
+        return read_answer(Model, of_name(self._api.get(full), full))
+
+    def list_models(self, query: Query) -> ModelPage:
+        """A page of the default versions of models."""
+        page = self._api.list_page(
+            self._within(), page_size=query.page_size, page_token=query.page_token, filter_text=""
+        )
+        return _read_page(page)
+
+    def list_model_versions(self, name: str, query: Query) -> ModelPage:
+        """A page of the versions of a model."""
+        options = {"pageSize": str(query.page_size), "pageToken": query.page_token}
+        return _read_page(self._api.list_below(full_name_of(name), ":listVersions", options))
+
+    def delete_model(self, name: str) -> Operation:
+        """Begin to delete a model with all its versions."""
+        return read_answer(Operation, self._api.delete(full_name_of(name)))
+
+    def delete_model_version(self, name: str) -> Operation:
+        """Begin to delete one version."""
+        return read_answer(Operation, self._api.delete(full_name_of(name), ":deleteVersion"))
+
+    def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:
+        """A copy of the objects that the model is made of."""
+        if not model.artifact_uri:
+            return None
+        self._settings.tell(f"Copying {model.artifact_uri} …")
+        self._buckets.fetch(model.artifact_uri, folder)
+        return folder
+
+    def get_operation(self, operation: Operation) -> Operation:
+        """The operation as the service has it now."""
+        return read_operation(self._api.operation(operation.name, self._settings.region), MODELS)
+
+    def _within(self) -> ResourceName:
+        settings = self._settings
+        return ResourceName(project=settings.project, location=settings.region, collection=MODELS, id="")
+
+
+def _place(target: ModelTarget) -> dict[str, Any]:
+    fields = {"parentModel": target.parent, "modelId": target.model_id}
+    return {name: value for name, value in fields.items() if value}
+
+
+def _read_page(page: dict[str, Any]) -> ModelPage:
+    models = tuple(read_answer(Model, document) for document in read_list(page, MODELS))
+    return ModelPage(models=models, next_page_token=str(page.get("nextPageToken", "")))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.health import Check, Finding, Health
+from vtrain.backends.vertex.credentials import find_credentials
 from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
@@ -47,19 +49,15 @@ def _configuration(settings: BackendSettings) -> Finding:
 
 
 def _libraries(_backend: VertexBackend) -> Finding:
-    return Finding(text=", ".join(f"{name} {_version(name)}" for name in LIBRARIES))
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "of unknown version"
+    found = dict.fromkeys(LIBRARIES, "of unknown version")
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return Finding(text=", ".join(f"{name} {number}" for name, number in found.items()))
 
 
 def _credentials(backend: VertexBackend, settings: BackendSettings) -> Finding:
     """Whether a token can be had. No part of a token is shown."""
-    from vtrain.backends.vertex.credentials import find_credentials
 
     backend.sign_in()
     found = find_credentials(settings.access)

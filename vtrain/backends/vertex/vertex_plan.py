@@ -16,8 +16,7 @@ from vtrain.messages.pipeline_rules import check_pipeline
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_account_of_board, check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
-from vtrain.runtime.accelerators import accelerators_of
-from vtrain.runtime.machines import machine, machine_memory, notices_about_spec
+from vtrain.runtime.machines import accelerators_of, machine, machine_memory, notices_about_spec
 from vtrain.runtime.replica.vertex_view import (
     JobContext,
     replica_argv,

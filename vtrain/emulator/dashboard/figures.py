@@ -18,8 +18,7 @@ from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.output.trials import shown_value
 from vtrain.runtime.output_numbers import Numbers, Scalars
-from vtrain.runtime.tuning.scale import LOG
-from vtrain.runtime.tuning.study import StudyTrial, every_parameter, loss, results
+from vtrain.runtime.tuning.study import LOG, StudyTrial, every_parameter, loss, results
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

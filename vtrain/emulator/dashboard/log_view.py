@@ -20,7 +20,7 @@ from vtrain.backends.pager import log_pages
 from vtrain.emulator.dashboard.reader import JobReader
 from vtrain.errors import ConfigError, VtrainError
 from vtrain.messages.log import LogEntry, LogQuery
-from vtrain.runtime.log.log_text import without_escapes
+from vtrain.runtime.log.journal_reader import without_escapes
 from vtrain.times import from_nanoseconds
 
 MOST_LINES = 500

@@ -25,8 +25,7 @@ from vtrain.output.trials import (
     shown_value,
     study_trials,
 )
-from vtrain.runtime.tuning.scale import LOG
-from vtrain.runtime.tuning.study import SUCCEEDED, every_parameter
+from vtrain.runtime.tuning.study import LOG, SUCCEEDED, every_parameter
 
 MOST_PARAMETERS = 8
 """Parameters that have a chart."""

@@ -1,4 +1,4 @@
-"""The program that serves Cloud Storage to one job: `python serve_job.py FOLDER LOCK`.
+"""The program that serves Cloud Storage and Cloud Logging to a job: `python serve_job.py FOLDER LOCK`.
 
 `LOCK` is the descriptor of its lock, which it inherits locked.
 """
@@ -12,15 +12,20 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
     del sys.path[0]  # this folder: its modules would hide packages of the same name
 
 import asyncio
+import json
 import re
 import ssl
 import threading
 import time
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.backends.job_storage import StorageOrder
 from vtrain.emulator.certificate import server_tls
@@ -28,15 +33,25 @@ from vtrain.emulator.http_server import listen, make_server
 from vtrain.emulator.metadata_server import MetadataServer
 from vtrain.emulator.proxy import Proxy, Streams, connect_through
 from vtrain.emulator.running import Running, find_running
-from vtrain.emulator.storage.guard import CLOUD_STORAGE, Admission, Guard
+from vtrain.emulator.storage.bodies import receive_body
+from vtrain.emulator.storage.guard import CLOUD_STORAGE, NOT_EMULATED, Admission, Guard, host_name
 from vtrain.emulator.storage.storage_app import make_service
+from vtrain.emulator.storage.storage_call import answer, answer_refusal
+from vtrain.emulator.storage.storage_refusals import StorageRefusal, invalid
 from vtrain.errors import StorageError, UnavailableError
 from vtrain.https_proxy import led_variables
+from vtrain.messages.log import SEVERITIES
 from vtrain.messages.names import LOCAL_PROJECT
-from vtrain.runtime.folder import read_struct, write_struct
+from vtrain.runtime.folder import JobFolder, read_struct, write_struct
+from vtrain.runtime.process.journal import STDOUT, JournalWriter
 
 LOOK_SECONDS = 5.0
 """Seconds between two checks whether the job's folder still exists."""
+LOGGING = "logging.googleapis.com"
+ANSWERED = rf"{CLOUD_STORAGE}|{re.escape(LOGGING)}"
+"""The hosts of Google's that this program answers for, whether an emulator runs or not."""
+LOG = "cloud-logging"
+"""The part of the job's log with what its replicas have sent to Cloud Logging."""
 _REFUSAL = "No emulator runs for this job, or it does not emulate {}."
 
 
@@ -52,12 +67,15 @@ def main(place: Path, lock: int) -> None:
     except UnavailableError as error:
         sys.exit(error.message)
     with listener:
-        admission = Admission(hosts=frozenset({order.host}), token=order.token, refusal=_REFUSAL)
+        admission = Admission(
+            hosts=frozenset({order.host}), token=order.token, emulated=ANSWERED, refusal=_REFUSAL
+        )
         tls = server_tls(place / "key.pem", place / "trusted.pem")
         emulators = _Emulators(Path(order.home), order.emulator_port)
         running = emulators.preferred("")
         project = running.project if running else LOCAL_PROJECT
-        app = MetadataServer(make_service(Path(order.home)), project, order.token)
+        log = JobLog(make_service(Path(order.home)), JobFolder(place.parent))
+        app = MetadataServer(log, project, order.token)
         no_grpc = _REFUSAL.format("gRPC")
         proxy = Proxy(tls, admission.admits, beyond=emulators.connect, no_grpc=no_grpc)
         server = make_server(Guard(app, admission), proxy)
@@ -65,6 +83,55 @@ def main(place: Path, lock: int) -> None:
         (place / "ready").touch()
         threading.Thread(target=_leave_with, args=(place,), daemon=True).start()
         server.run(sockets=[listener])
+
+
+class JobLog:
+    """ASGI middleware that keeps what replicas write to Cloud Logging in the log of their job.
+
+    Each entry is a line of JSON, as a trainer writes it to its stdout. Source: `WriteLogEntriesRequest` of
+    `google/logging/v2/logging.proto`.
+    """
+
+    def __init__(self, app: ASGIApp, folder: JobFolder) -> None:
+        self._app = app
+        self._base = str(folder.logs / LOG)
+        self._journal: JournalWriter | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or host_name(Headers(scope=scope).get("host", "")) != LOGGING:
+            await self._app(scope, receive, send)
+            return
+        try:
+            if (scope["method"], scope["path"]) != ("POST", "/v2/entries:write"):
+                call = f"{scope['method']} https://{LOGGING}{scope['path'][:300]}"
+                raise StorageRefusal(405, NOT_EMULATED, _REFUSAL.format(call))
+            self._write(await receive_body(Request(scope, receive)))
+            response = answer({})
+        except StorageRefusal as refusal:
+            response = answer_refusal(refusal)
+        await response(scope, receive, send)
+
+    def _write(self, body: bytes) -> None:
+        """Write the entries of a request, all or none. Raises StorageRefusal."""
+        try:
+            request = json.loads(body)
+            lines = [json.dumps(_payload(entry)) for entry in request["entries"]]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise invalid(f"These are no entries of a log: {error!r}"[:300]) from None
+        if lines and request.get("dryRun") is not True:
+            self._journal = self._journal or JournalWriter(self._base)
+            self._journal.write("".join(f"{line}\n" for line in lines).encode(), STDOUT)
+
+
+def _payload(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry as a line of JSON has it. Raises a common exception for one that is wrong."""
+    severity, text = entry.get("severity", 0), entry.get("textPayload", "")
+    if isinstance(severity, int):
+        severity = SEVERITIES[severity // 100]
+    if not (isinstance(severity, str) and isinstance(text, str)):
+        raise TypeError("severity and textPayload are texts")
+    return {**({"message": text} if text else {}), **entry.get("jsonPayload", {}), "severity": severity}
 
 
 class _Emulators:
@@ -91,7 +158,7 @@ class _Emulators:
 
         Its token stays here: the replicas of the job have another one.
         """
-        running = None if re.fullmatch(CLOUD_STORAGE, host) else self.preferred(protocol)
+        running = None if re.fullmatch(ANSWERED, host) else self.preferred(protocol)
         if running is None:
             return None
         proxy = led_variables(urlsplit(running.url).netloc, running.token, "")["HTTPS_PROXY"]

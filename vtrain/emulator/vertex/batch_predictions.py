@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -68,8 +69,8 @@ class BatchPredictions:
         self._operations = operations
         self._servers = servers
         self._find_model = find_model
-        self._running: dict[str, threading.Event] = {}
-        """The jobs that run here, each with what says that it was cancelled."""
+        self._running: set[str] = set()
+        """The jobs that run here."""
 
     def create_job(self, call: VertexCall) -> Document:
         """Begin a job."""
@@ -86,11 +87,11 @@ class BatchPredictions:
             create_time=now,
             update_time=now,
         )
-        self._running[job.name] = threading.Event()
+        self._running.add(job.name)
         try:
             self._files.add(job)
         except BaseException:
-            del self._running[job.name]
+            self._running.discard(job.name)
             raise
         threading.Thread(target=self._run, args=(job, model), name="batch", daemon=True).start()
         return to_document(job)
@@ -122,12 +123,18 @@ class BatchPredictions:
         return holds
 
     def cancel_job(self, call: VertexCall) -> Document:
-        """Ask a job to end after the batch that is being asked."""
-        self._files.find(call.name)
-        if (cancelled := self._running.get(call.name)) is not None:
-            cancelled.set()
-            self._servers.abandon(call.name)
+        """Ask a job to end after the batch that is being asked, also one that another emulator runs."""
+        mark = self._cancelled(self._files.find(call.name).name)
+        try:
+            make_private(mark.parent)
+            mark.touch(0o600)
+        except OSError as error:
+            raise StorageError(f"{mark} cannot be written: {error.strerror}.") from error
         return {}
+
+    def _cancelled(self, name: str) -> Path:
+        """The file whose presence says that a job was cancelled."""
+        return self._files.folder(name) / "cancelled"
 
     def delete_job(self, call: VertexCall) -> Document:
         """Remove an ended job; its files stay."""
@@ -172,13 +179,13 @@ class BatchPredictions:
             except Exception as fault:
                 print_fault()
                 ended = _failed("INTERNAL", f"The emulator has a fault: {fault!r}.")
-            if self._running[job.name].is_set():
+            if self._cancelled(job.name).exists():
                 ended = ended | {"state": states.CANCELLED, "error": None}
             with suppress(StorageError):  # without room for its end, the job has failed with this emulator
                 self._files.change(job, end_time=timestamp(), **ended)
         finally:
             self._servers.stop(job.name)
-            del self._running[job.name]
+            self._running.discard(job.name)
             held.close()
 
     def _predicted(self, job: BatchPredictionJob, model: Model) -> dict[str, Any]:
@@ -210,14 +217,16 @@ class BatchPredictions:
     @contextmanager
     def _room(self, job: BatchPredictionJob, model: Model) -> Iterator[None]:
         """A block during which the model's server stays; it waits for room among the servers."""
+        cancelled = self._cancelled(job.name)
         with ExitStack() as stack:
             while True:
                 try:
-                    stack.enter_context(self._servers.using(job.name, model))
+                    stack.enter_context(self._servers.using(job.name, model, cancelled.exists))
                     break
                 except ServersBusy:
-                    if self._running[job.name].wait(ROOM_SECONDS):
+                    if cancelled.exists():
                         raise
+                    time.sleep(ROOM_SECONDS)
             yield
 
     def _write(
@@ -233,7 +242,7 @@ class BatchPredictions:
         shape = InstanceShape(job.instance_config or InstanceConfig())
         succeeded, failed = 0, 0
         for batch in files.batches(size):
-            if self._running[job.name].is_set():
+            if self._cancelled(job.name).exists():
                 break
             try:
                 predictions = self._ask(job, model, [shape.instance(line) for line in batch])

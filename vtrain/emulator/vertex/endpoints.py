@@ -169,7 +169,7 @@ class Endpoints:
         return self._operations.begin(call, work, "DeployModelOperationMetadata")
 
     def undeploy_model(self, call: VertexCall) -> Document:
-        """Take a model from an endpoint, and end its server."""
+        """Take a model from an endpoint; the operation ends with its server."""
         wanted, split = call.text("deployedModelId"), _shares(call.fields.get("trafficSplit") or {})
         with self._files.changing(call.name) as found:
             left = tuple(one for one in found.deployed_models if one.id != wanted)
@@ -186,9 +186,12 @@ class Endpoints:
             shares = {name: share for name, share in shares.items() if name != wanted}
             _check_split(shares, {one.id for one in left})
             self._files.change(found, deployed_models=left, traffic_split=shares)
-        self._servers.stop(_key(call.name, wanted))
-        answer = {"@type": call.type_url("UndeployModelResponse")}
-        return self._operations.add(call, answer, "UndeployModelOperationMetadata")
+
+        def work() -> Document:
+            self._servers.stop(_key(call.name, wanted))
+            return {"@type": call.type_url("UndeployModelResponse")}
+
+        return self._operations.begin(call, work, "UndeployModelOperationMetadata")
 
     def mutate_deployed_model(self, call: VertexCall) -> Document:
         """Change the resources of a deployed model."""
@@ -282,6 +285,7 @@ class Endpoints:
                 raise VertexRefusal("FAILED_PRECONDITION", words_of(error)) from None
             endpoint, _, deployed_id = key.rpartition("/")
             if all(one.id != deployed_id for one in self._files.find(endpoint).deployed_models):
+                stack.close()
                 self._servers.stop(key)  # it was undeployed while its server started
                 raise VertexRefusal("NOT_FOUND", f"{endpoint} has no deployed model {deployed_id}.")
             try:

@@ -30,14 +30,13 @@ from vtrain.emulator.vertex.resource_listing import page_size
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document
 from vtrain.emulator.vertex.vertex_refusals import invalid
-from vtrain.messages.log import ATTEMPT_LABEL, STREAM_LABEL, LogEntry, LogPage, LogQuery
+from vtrain.messages.log import ATTEMPT_LABEL, SEVERITIES, STREAM_LABEL, LogEntry, LogPage, LogQuery
 
 PAGE = 50
 PAGE_BYTES = 512 * 1024
 """Most bytes of the log that are read for one answer, so that an answer is small."""
 _TRIAL = "ml.googleapis.com/trial_id"
 _FIELDS = ("resourceNames", "projectIds", "filter", "orderBy", "pageSize", "pageToken")
-_SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 
 
 class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,9 +135,9 @@ def _test(restriction: Restriction) -> Test:
         return label_test(restriction, ("resource", "labels"))
     if field.startswith("labels."):
         return label_test(restriction, ("labels",))
-    if field == "severity" and comparison in COMPARISONS and wanted in _SEVERITIES:
-        holds, rank = COMPARISONS[comparison], _SEVERITIES.index(wanted)
-        return lambda entry: holds(_SEVERITIES.index(entry["severity"]), rank)
+    if field == "severity" and comparison in COMPARISONS and wanted in SEVERITIES:
+        holds, rank = COMPARISONS[comparison], SEVERITIES.index(wanted)
+        return lambda entry: holds(SEVERITIES.index(entry["severity"]), rank)
     if field == "resource.type" and comparison == "=":
         return lambda entry: entry["resource"]["type"] == wanted
     if field not in ("insertId", "logName", "textPayload"):
@@ -177,7 +176,7 @@ def _line(entry: LogEntry, number: int, text: str, job_id: str, project: str) ->
             "labels": {"job_id": job_id, "task_name": entry.task_name, "project_id": project},
         },
         "timestamp": moment,
-        "severity": entry.severity if entry.severity in _SEVERITIES else "DEFAULT",
+        "severity": entry.severity if entry.severity in SEVERITIES else "DEFAULT",
         "labels": {STREAM_LABEL: entry.stream, ATTEMPT_LABEL: str(entry.attempt), **trial},
         "logName": f"projects/{project}/logs/{entry.task_name}",
         "receiveTimestamp": moment,

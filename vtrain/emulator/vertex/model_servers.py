@@ -41,13 +41,16 @@ class ModelServers:
         self._backend = backend
         self._tell = tell
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._is_closed = False
 
     @contextmanager
-    def using(self, key: str, model: Model) -> Iterator[ModelServer]:
+    def using(
+        self, key: str, model: Model, is_over: Callable[[], bool] = lambda: False
+    ) -> Iterator[ModelServer]:
         """A block with a healthy server of the model, which is started where none runs, and is kept in it.
 
+        A server that starts gets healthy no more once it `is_over`.
         Raises ServiceError for a server that ends or does not get healthy, ServersBusy, and another
         VtrainError where nothing of this machine can serve the model.
         """
@@ -58,29 +61,27 @@ class ModelServers:
                     raise ConfigError("The model is not deployed any more.")
                 if slot.server is None or _has_ended(slot.server):
                     slot.clear()
-                    slot.server = self._serve(model, slot)
+                    slot.server = self._serve(model, slot, is_over)
                 server = slot.server
             yield server
         finally:
             self._leave(key, slot)
 
-    def abandon(self, key: str) -> None:
-        """Let the server of a model get healthy no more, without waiting for its end."""
-        with self._lock:
-            slot = self._slots.get(key)
-        if slot is not None:
-            slot.is_over = True
-
     def stop(self, key: str) -> None:
-        """End the server of a model, if there is one."""
+        """End the server of a model, if there is one, once it has answered everybody who asked it before."""
         with self._lock:
             slot = self._slots.pop(key, None)
-        if slot is not None:
-            slot.end()
+            if slot is None:
+                return
+            slot.is_over = True
+            self._lock.wait_for(lambda: self._is_closed or not slot.users)
+        slot.end()
 
     def close(self) -> None:
-        """End all servers; no other is started."""
-        self._is_closed = True
+        """End all servers at once; no other is started."""
+        with self._lock:
+            self._is_closed = True
+            self._lock.notify_all()
         for key in list(self._slots):
             self.stop(key)
 
@@ -105,10 +106,11 @@ class ModelServers:
     def _leave(self, key: str, slot: _Slot) -> None:
         with self._lock:
             slot.users -= 1
+            self._lock.notify_all()
             if slot.server is None and not slot.users and self._slots.get(key) is slot:
                 del self._slots[key]  # a model that cannot be served takes no room
 
-    def _serve(self, model: Model, slot: _Slot) -> ModelServer:
+    def _serve(self, model: Model, slot: _Slot, is_over: Callable[[], bool]) -> ModelServer:
         """A healthy server, which the slot's stack ends."""
         artifacts = check_artifacts(model, self._home)
         if artifacts is not None and (foreign := foreign_part(artifacts)):
@@ -126,7 +128,7 @@ class ModelServers:
             server: ModelServer = slot.stack.enter_context(backend.model_serving(settings).serve(order))
 
             def failure() -> str:
-                return "It is not wanted any more." if slot.is_over else server.failure()
+                return "It is not wanted any more." if slot.is_over or is_over() else server.failure()
 
             route = served(model, "").health_route
             await_health(server.address, route, start_seconds(model), failure, self._tell)

@@ -21,9 +21,9 @@ from vtrain.packaging.module_imports import Import, TrainerImports
 from vtrain.privacy import make_private
 from vtrain.program_output import reason_line
 from vtrain.runtime.environments.environment import make_wheel
+from vtrain.runtime.environments.installer import is_importable, lay
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log, writing_environments
 from vtrain.runtime.environments.plan import reading_packages
-from vtrain.runtime.environments.wheels import is_importable, lay
 from vtrain.runtime.inheritance import inherited_environment
 
 MOST_NAMES = 1000

@@ -23,7 +23,8 @@ from vtrain.runtime.environments.interpreters import (
     add_site,
     adopt_commands,
     base_interpreter,
-    python_of,
+    download_python,
+    downloads_allowed,
     site_packages,
 )
 from vtrain.runtime.environments.layers import (
@@ -33,6 +34,7 @@ from vtrain.runtime.environments.layers import (
     claim,
     is_complete,
     make_once,
+    python_of,
     writing_environments,
 )
 from vtrain.runtime.environments.plan import (
@@ -132,7 +134,7 @@ def needs_installer(plan: EnvironmentPlan) -> bool:
     """Whether a tool has to work, as more is missing than the trainer's own packages, to be unpacked."""
     if plan.dependencies is None:
         return False
-    from vtrain.runtime.environments.wheels import is_plain
+    from vtrain.runtime.environments.installer import is_plain
 
     downloads = plan.dependencies.python.unmet and _may_download(plan.spec)
     if plan.unbuilt or downloads or not plan.dependencies_cached:
@@ -150,7 +152,6 @@ def needs_build(package: Path, home: Path) -> bool:
 
 
 def _may_download(spec: EnvironmentSpec) -> bool:
-    from vtrain.runtime.environments.trainer_python import downloads_allowed
 
     return spec.python_downloads or downloads_allowed(os.environ)
 
@@ -161,8 +162,6 @@ def _with_python(plan: EnvironmentPlan) -> EnvironmentPlan:
     if not choice or not choice.unmet:
         return plan
     if _may_download(plan.spec):
-        from vtrain.runtime.environments.trainer_python import download_python
-
         download_python(choice.unmet)
         return plan_environment(plan.spec, plan.home)
     if choice.is_required:
@@ -204,8 +203,7 @@ def make_wheel(package: Path, home: Path, log: Log) -> Path:
 
 
 def _build(package: Path, folder: Path, interpreter: Interpreter, log: Log, current: str = "") -> None:
-    from vtrain.runtime.environments.installer import Installer
-    from vtrain.runtime.environments.wheels import build_wheel
+    from vtrain.runtime.environments.installer import Installer, build_wheel
 
     installer = Installer(log, current)
     make_once(folder, lambda lock: build_wheel(package, folder, installer, interpreter, lock), log)
@@ -250,8 +248,7 @@ def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installatio
 
 
 def _install_packages(plan: EnvironmentPlan, python: Interpreter, installer: Installer, lock: int) -> None:
-    from vtrain.runtime.environments.installer import Installation
-    from vtrain.runtime.environments.wheels import is_plain, lay
+    from vtrain.runtime.environments.installer import Installation, is_plain, lay
 
     _begin_layer(plan.dependencies_path, plan.path)
     site = site_packages(plan.path)

@@ -10,7 +10,6 @@ from pathlib import Path
 from vtrain.atomic import publish_file, remove_folder, set_aside
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
-from vtrain.runtime.environments.interpreters import python_of
 
 Log = Callable[[bytes], None]
 
@@ -30,6 +29,11 @@ class EnvironmentFailed(VtrainError):
 
 class ToolKilled(VtrainError):
     """SIGKILL has ended a tool: a person sent it, or the kernel for want of memory."""
+
+
+def python_of(environment: Path) -> Path:
+    """The environment's interpreter."""
+    return environment / "bin" / "python"
 
 
 @contextmanager

@@ -13,13 +13,19 @@ import msgspec
 from vtrain.digests import document_digest, file_digest
 from vtrain.errors import PackagingError
 from vtrain.project_names import distribution_name
-from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
+from vtrain.runtime.environments.interpreters import (
+    Interpreter,
+    asked_python,
+    base_interpreter,
+    choose_python,
+    search_state,
+)
 from vtrain.runtime.environments.layers import EnvironmentFailed, is_complete, is_whole, layer_below
 from vtrain.runtime.home import Home
 
 if TYPE_CHECKING:
     from vtrain.packaging.prebuilt import ImageContents
-    from vtrain.runtime.environments.trainer_python import PythonChoice
+    from vtrain.runtime.environments.interpreters import PythonChoice
 
 # Part of each folder's name: a change keeps the folders made before from being reused.
 _LAYOUT = 5
@@ -74,28 +80,6 @@ class EnvironmentPlan(msgspec.Struct, frozen=True, kw_only=True):
     dependencies: DependencyPlan | None = None
 
 
-class _Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that name an environment: all that a plan depends on is in them, or in the packages."""
-
-    spec: EnvironmentSpec
-    root: Path
-    digests: tuple[str, ...]
-    image: ImageContents
-    image_known: bool
-
-    @property
-    def path(self) -> Path:
-        """The folder of the environment."""
-        own = base_interpreter()
-        facts: list[object] = [own, self.digests, self.image, self.image_known]
-        if self.spec.python or self.image.python_version not in ("", own.short_version):
-            from vtrain.runtime.environments.trainer_python import search_state
-
-            # Another Python that is installed, or goes, makes another environment.
-            facts += [self.spec.python, search_state(os.environ, self.spec.python)]
-        return self.root / "packages" / _key(*facts)
-
-
 def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
     """Say which environment the packages need, and whether it is there; writes nothing.
 
@@ -104,14 +88,13 @@ def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
     from vtrain.packaging.prebuilt import DEFAULT, contents
 
     known = contents(spec.image_uri) if spec.image_uri else None
-    inputs = _Inputs(
-        spec=spec,
-        root=Home(home).environments,
-        digests=tuple(_digest(Path(package)) for package in spec.packages),
-        image=known or DEFAULT,
-        image_known=known is not None,
-    )
-    path = inputs.path
+    image, root, own = known or DEFAULT, Home(home).environments, base_interpreter()
+    digests = tuple(_digest(Path(package)) for package in spec.packages)
+    facts: list[object] = [own, digests, image, known is not None]
+    if spec.python or image.python_version not in ("", own.short_version):
+        # Another Python that is installed, or goes, makes another environment.
+        facts += [spec.python, search_state(os.environ, spec.python)]
+    path = root / "packages" / _key(*facts)
     if is_whole(path) and (below := layer_below(path)):
         return EnvironmentPlan(
             spec=spec,
@@ -122,7 +105,7 @@ def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
             dependencies_cached=True,
         )
     with reading_packages():
-        return _full_plan(inputs, path)
+        return _full_plan(spec, root, path, digests, image, is_known=known is not None)
 
 
 @contextmanager
@@ -141,27 +124,33 @@ def reading_packages() -> Iterator[None]:
         ) from error
 
 
-def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
+def _full_plan(
+    spec: EnvironmentSpec,
+    root: Path,
+    path: Path,
+    digests: tuple[str, ...],
+    image: ImageContents,
+    *,
+    is_known: bool,
+) -> EnvironmentPlan:
     from vtrain.packaging.archive import (
         is_direct,
         read_metadata,
         requirements_beside,
-        requires_python,
     )
-    from vtrain.runtime.environments.trainer_python import asked_python, choose_python
 
-    asked, sources = inputs.spec.python, tuple(map(Path, inputs.spec.packages))
-    accepted = tuple(filter(None, map(requires_python, sources)))
-    choice = asked_python(asked, accepted) if asked else choose_python(inputs.image.python_version, accepted)
+    asked, sources = spec.python, tuple(map(Path, spec.packages))
+    accepted = tuple(filter(None, (read_metadata(source).requires_python for source in sources)))
+    choice = asked_python(asked, accepted) if asked else choose_python(image.python_version, accepted)
     packages: list[Path] = []
     unbuilt: list[tuple[Path, Path]] = []
     requirements: list[tuple[str, ...]] = []
     unknown: list[str] = []  # digests of packages that state no requirements
     present: dict[str, Path] = {}
-    for source, digest in zip(sources, inputs.digests, strict=True):
+    for source, digest in zip(sources, digests, strict=True):
         package = source
         if source.suffix != ".whl" and not is_direct(source):
-            folder = _wheel_folder(inputs.root, choice.interpreter, digest)
+            folder = _wheel_folder(root, choice.interpreter, digest)
             wheel = next(folder.glob("*.whl"), None) if is_complete(folder) else None
             package = wheel or source
             if wheel is None:
@@ -172,11 +161,11 @@ def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
             unknown.append(digest)
         present[distribution_name(metadata.name)] = package
         requirements.append(tuple(requirements_beside(metadata.requires_dist or (), present)))
-    dependencies = _dependency_plan(inputs, packages, tuple(requirements), choice)
-    dependencies_path = inputs.root / "dependencies" / _key(tuple(unknown), dependencies.identity)
+    dependencies = _dependency_plan(image, packages, tuple(requirements), choice, is_known=is_known)
+    dependencies_path = root / "dependencies" / _key(tuple(unknown), dependencies.identity)
     return EnvironmentPlan(
-        spec=inputs.spec,
-        home=inputs.root.parent,
+        spec=spec,
+        home=root.parent,
         path=path,
         dependencies_path=dependencies_path,
         cached=False,
@@ -197,10 +186,12 @@ def _wheel_folder(root: Path, interpreter: Interpreter, digest: str) -> Path:
 
 
 def _dependency_plan(
-    inputs: _Inputs,
+    image: ImageContents,
     packages: Sequence[Path],
     requirements: tuple[tuple[str, ...], ...],
     choice: PythonChoice,
+    *,
+    is_known: bool,
 ) -> DependencyPlan:
     from vtrain.runtime.environments.provisions import (
         constraints,
@@ -213,18 +204,18 @@ def _dependency_plan(
 
     lines = [line for lines in requirements for line in lines]
     required = frozenset(map(distribution_name, lines))
-    if inputs.image_known:
+    if is_known:
         required = deciding(lines) | required.difference(
-            distribution_name(one.name) for one in inputs.image.distributions
+            distribution_name(one.name) for one in image.distributions
         )
-    installed = provisions(inputs.image, imported_modules(packages), required)
+    installed = provisions(image, imported_modules(packages), required)
     python = choice.interpreter.short_version
     return DependencyPlan(
         python=choice,
         requirements=requirements,
         image_pins=pins(installed, python),
-        image_constraints=constraints(inputs.image, python) if installed else (),
-        image_options=wheels_only(inputs.image),
+        image_constraints=constraints(image, python) if installed else (),
+        image_options=wheels_only(image),
     )
 
 

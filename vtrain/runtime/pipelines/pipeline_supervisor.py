@@ -25,8 +25,7 @@ from vtrain.messages.training_task import (
 )
 from vtrain.rooted import Root
 from vtrain.runtime import job_error
-from vtrain.runtime.capacity.queue import look_after
-from vtrain.runtime.child_jobs import is_living, request_end
+from vtrain.runtime.capacity.queue import is_living, look_after, request_end
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder, read_struct, write_struct
@@ -35,17 +34,15 @@ from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.log.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.model_registry import ModelRegistry
-from vtrain.runtime.pipelines.dataset import find_dataset, remove_split, split_dataset
-from vtrain.runtime.pipelines.records import BadDatasetError
-from vtrain.runtime.pipelines.task_record import TASK_FILE, TaskRecord
-from vtrain.runtime.process.boot import boot_id
+from vtrain.runtime.pipelines import TASK_FILE, TaskRecord
+from vtrain.runtime.pipelines.dataset import BadDatasetError, find_dataset, remove_split, split_dataset
+from vtrain.runtime.process.process_tree import boot_id
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
 from vtrain.runtime.serving.artifacts import has_files
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervision.base import Decision
-from vtrain.runtime.supervision.parent_supervisor import ParentSupervisor
+from vtrain.runtime.supervision.base import Decision, ParentSupervisor
 from vtrain.runtime.supervisor_process import new_job_id
-from vtrain.runtime.tuning.ranking import best
+from vtrain.runtime.tuning.study import best
 from vtrain.runtime.tuning.trial_record import TrialRecord, readable_records
 from vtrain.runtime.working_folder import beside_buckets, kept_files
 from vtrain.staging import LocalBuckets, join_uri
@@ -254,10 +251,8 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
 
 def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
     """The record of the best trial, the first of equals; None while no trial has a result."""
-    records = readable_records(Home(home).job(job.name))
-    trials = [record.study_trial() for record in records]
-    chosen = {trial.id for trial in best(job.study_spec or StudySpec(), trials)[:1]}
-    return next((record for record in records if record.id in chosen), None)
+    found = best(job.study_spec or StudySpec(), readable_records(Home(home).job(job.name)))
+    return found[0] if found else None
 
 
 def _failed(message: str, reason: str, **metadata: str) -> Decision:

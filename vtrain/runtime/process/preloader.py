@@ -45,7 +45,7 @@ MOST_BYTES = 65536
 WANTED = b"+"
 REASON = "reason"
 """The ending of the file that says why modules cannot be kept imported."""
-SHIM_MODULES = ("shim", "boot", "cgroup", "exit_report", "journal", "process_tree")
+SHIM_MODULES = ("shim", "cgroup", "exit_report", "journal", "process_tree")
 """The modules of this folder that the shim imports."""
 
 

@@ -25,7 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vtrain.runtime.process.boot import boot_id
     from vtrain.runtime.process.cgroup import join_group, kill_group, make_group, members, remove_group
     from vtrain.runtime.process.exit_report import ExitReport, remove_file, write_json
     from vtrain.runtime.process.journal import STDERR, STDOUT, JournalWriter
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
         PR_SET_PDEATHSIG,
         Process,
         adopt_orphans,
+        boot_id,
         descendants,
         read_stat,
         set_process_control,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from vtrain.runtime.process.trainer_terminal import TrainerTerminal
 else:  # alone, without the package: importing vtrain would take its dependencies along
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from boot import boot_id
     from cgroup import join_group, kill_group, make_group, members, remove_group
     from exit_report import ExitReport, remove_file, write_json
     from journal import STDERR, STDOUT, JournalWriter
@@ -50,6 +49,7 @@ else:  # alone, without the package: importing vtrain would take its dependencie
         LINUX,
         PR_SET_PDEATHSIG,
         adopt_orphans,
+        boot_id,
         descendants,
         read_stat,
         set_process_control,

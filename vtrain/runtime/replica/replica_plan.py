@@ -1,8 +1,12 @@
-"""The plan of what replicas see. `--dry-run`, `vtrain environment` and the start of a job all go over it."""
+"""The world of a job's replicas, and the plan of what they see in it.
+
+`--dry-run`, `vtrain environment` and the start of a job all go over the plan.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,20 +14,56 @@ from msgspec.structs import replace
 
 from vtrain.https_proxy import NO_PROXY_VARIABLES, direct_hosts
 from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec
-from vtrain.runtime.debugging import CodePlaces, debugger_variables
+from vtrain.runtime.debugging import debugger_variables
 from vtrain.runtime.inheritance import NO_METADATA
-from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.job_order import JobOrder, LentTerminal
 from vtrain.runtime.launching import Runtime
 from vtrain.runtime.replica.vertex_view import (
+    MASTER_PORT,
     PRIMARY,
     PYTHON,
     UNKNOWN_PROGRAM,
     JobContext,
+    Program,
     ReplicaId,
     replica_argv,
     replica_environment,
 )
-from vtrain.runtime.replica.world import World
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """One job's world. A plan lacks the fields with defaults that only a launch knows."""
+
+    hosts: dict[ReplicaId, str]
+    """`host:port` of each replica, the primary first."""
+    master_port: int = MASTER_PORT
+    folder: Callable[[str], str]
+    """The name of a bucket's folder for replicas, by its URI: a path or the URI, without a trailing slash."""
+    work: str
+    """The working directory of the primary's first attempt, as it calls it."""
+    site: str = ""
+    """What replicas call the folder `Runtime.site`; empty: as this machine does."""
+    metric_files: dict[ReplicaId, str]
+    """The file to which each replica of a trial reports."""
+    credentials: str = ""
+    """What replicas call the file with their credentials; empty: they have none."""
+    variables: dict[str, str] = {}
+    """Variables that replicas have of this machine."""
+    package_variables: dict[str, str] = {}
+    """Variables that only Python packages have of it."""
+    storage: dict[str, str] = {}
+    """Variables by which replicas find Cloud Storage on this machine."""
+    terminal: LentTerminal | None = None
+    """The terminal of the only replica."""
+    runtimes: tuple[Runtime, ...] = ()
+    """The environment or the image of each pool; empty: none is made yet."""
+    programs: dict[int, Program] = {}
+    """The programs of the images of pools, as far as they are known."""
+    devices: dict[ReplicaId, tuple[str, ...]] = {}
+    """The GPUs that CUDA_VISIBLE_DEVICES shows to a replica; without an entry it sees all that there are."""
+    debugger_host: str = ""
+    """The address at which a debugger listens in its replica; empty: the plan shows debugpy's own command."""
+
 
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
@@ -79,7 +119,13 @@ def _view(order: JobOrder, world: World, context: JobContext, member: ReplicaId)
         argv = replica_argv(task, python, world.programs.get(member.pool, UNKNOWN_PROGRAM))
     elif world.debugger_host:
         argv = order.debugger.argv(task, python, world.debugger_host)
-        surroundings |= debugger_variables(task, _code_places(order, world, runtime))
+        installed = Path(runtime.site)
+        if runtime.python and not runtime.site:
+            libraries = next(Path(runtime.python).parents[1].glob("lib/python*"), Path("lib"))
+            installed = libraries / "site-packages"
+        surroundings |= debugger_variables(
+            task, order.source_folder, installed, seen=world.site or str(installed), cwd=world.work
+        )
     else:
         argv = order.debugger.planned_argv(task, python)
     return ReplicaView(member=member, task=task, argv=argv, surroundings=surroundings, variables=variables)
@@ -102,16 +148,6 @@ def _surroundings(world: World, runtime: Runtime, task: ContainerSpec | PythonPa
     if runtime.path_entries:
         found["PATH"] = _path(*runtime.path_entries, found.get("PATH", os.defpath))
     return found | (world.terminal.variables if world.terminal is not None else {})
-
-
-def _code_places(order: JobOrder, world: World, runtime: Runtime) -> CodePlaces:
-    installed = Path(runtime.site)
-    if runtime.python and not runtime.site:
-        libraries = next(Path(runtime.python).parents[1].glob("lib/python*"), Path("lib"))
-        installed = libraries / "site-packages"
-    return CodePlaces(
-        source=order.source_folder, installed=installed, seen=world.site or str(installed), cwd=world.work
-    )
 
 
 def _path(*entries: str) -> str:

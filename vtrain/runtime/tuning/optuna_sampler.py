@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
-from vtrain.runtime.tuning.scale import double_at, is_logarithmic, mirrored_integer, share_of
 from vtrain.runtime.tuning.study import (
     ENDED,
     GP,
@@ -16,9 +15,13 @@ from vtrain.runtime.tuning.study import (
     ParameterValue,
     StudyTrial,
     assignment,
+    double_at,
     every_parameter,
     fits,
+    is_logarithmic,
     losses,
+    mirrored_integer,
+    share_of,
 )
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
-from vtrain.runtime.tuning.ranking import value_of
-from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, loss, thinned
+from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, loss, thinned, value_of
 from vtrain.times import parse_duration
 
 MIN_COMPARED = 3

@@ -1,4 +1,7 @@
-"""Runs one tuning job: suggests trials, submits each as a job of its own, and ends with a verdict."""
+"""Runs one tuning job: suggests trials, submits each as a job of its own, and ends with a verdict.
+
+The record of a trial says what was decided about it, before its job is submitted.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,240 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from vtrain.errors import DamagedError, NotFoundError
 from vtrain.messages import states
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
-from vtrain.messages.names import parse_name
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
+from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL, parse_name
 from vtrain.runtime import job_error
+from vtrain.runtime.adoption import Start
+from vtrain.runtime.capacity.queue import is_living, look_after, request_end
+from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
-from vtrain.runtime.history import STUDY_FIELD
+from vtrain.runtime.history import STUDY_FIELD, stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import StudyPart
-from vtrain.runtime.log.service_log import RUNNING
+from vtrain.runtime.log.service_log import RUNNING, ServiceLog
+from vtrain.runtime.process.process_tree import boot_id
+from vtrain.runtime.replica.vertex_view import trial_spec
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervision.base import Decision
-from vtrain.runtime.supervision.parent_supervisor import ParentSupervisor
-from vtrain.runtime.supervisor_process import stand_by
-from vtrain.runtime.tuning.study import SUCCEEDED
+from vtrain.runtime.supervision.base import Decision, ParentSupervisor
+from vtrain.runtime.supervisor_process import new_job_id, stand_by
+from vtrain.runtime.tuning.metric_file import TrialMetrics, how_to_report
+from vtrain.runtime.tuning.stopping import should_stop
+from vtrain.runtime.tuning.study import (
+    INFEASIBLE,
+    SUCCEEDED,
+    Parameters,
+    arguments,
+    final_measurement,
+)
 from vtrain.runtime.tuning.suggestion import next_parameters
-from vtrain.runtime.tuning.trial_jobs import TrialJobs
-from vtrain.runtime.tuning.trial_metrics import how_to_report
-from vtrain.runtime.tuning.trial_record import REQUESTED, TrialRecord
+from vtrain.runtime.tuning.trial_record import (
+    ACTIVE,
+    REQUESTED,
+    STOPPING,
+    TrialRecord,
+    kept,
+    read_records,
+    readable_records,
+    write_record,
+)
+from vtrain.runtime.working_folder import kept_files
 from vtrain.times import timestamp
+
+
+class TrialJobs:
+    """The trials that there are, by number, and how they stand."""
+
+    def __init__(
+        self, folder: JobFolder, store: Store, start: Start, log: ServiceLog, job: HyperparameterTuningJob
+    ) -> None:
+        self._folder = folder
+        self._order = folder.order()
+        self._home = Path(self._order.home)
+        self._store = store
+        self._start = start
+        self._log = log
+        self._display_name = job.display_name
+        self._spec = job.study_spec or StudySpec()
+        self._records: dict[int, TrialRecord] = {}
+        self._metrics: dict[int, TrialMetrics] = {}
+        self._compared: dict[int, int] = {}  # how many trials had ended when a running one was compared last
+
+    @property
+    def records(self) -> list[TrialRecord]:
+        """All trials, by number."""
+        return list(self._records.values())
+
+    @property
+    def running(self) -> list[TrialRecord]:
+        return [record for record in self.records if not record.has_ended]
+
+    @property
+    def messages(self) -> tuple[Trial, ...]:
+        """The trials as the API answers them."""
+        return tuple(record.message for record in self.records)
+
+    def load(self, continue_from: str = "") -> None:
+        """Read the records. A new study begins with the trials of the one that it continues from.
+
+        Trials that were cut off and trials whose jobs failed are run again: the fault may have been mended.
+        Raises DamagedFileError.
+        """
+        self._records = {record.id: record for record in read_records(self._folder)}
+        if 1 not in self._records and continue_from:
+            earlier = readable_records(Home(self._home).job(continue_from))
+            counting = [one for one in earlier if one.has_ended and not one.is_cut_off and not one.failed]
+            # A supervisor may die after any of these writes. The first record, written last, tells of all.
+            for number, record in reversed(list(enumerate(counting, 1))):
+                self._keep(msgspec.structs.replace(record, id=number))
+            self._records = dict(sorted(self._records.items()))
+
+    def begin(self, parameters: Parameters) -> None:
+        """Start another trial."""
+        self._submit(max(self._records, default=0) + 1, parameters)
+
+    def look(self) -> None:
+        """Look after each running trial: submit it, read its metrics, stop it early, or note its end."""
+        for record in self.running:
+            job = self._job_of(record)
+            if job is None and record.state == REQUESTED:  # a supervisor died before that
+                remove_unborn(self._store, record.job, Home(self._home).job(record.job))
+                self._submit(record.id, record.parameters)
+            elif job is None:
+                self._end(record, INFEASIBLE, reason="Its job was deleted while it ran.")
+            elif states.has_ended(job.state):
+                self._conclude(record, job)
+            else:
+                self._measure(record, job)
+
+    def _job_of(self, record: TrialRecord) -> CustomJob | None:
+        """The trial's job; None where there is none."""
+        try:
+            row = self._store.get(record.job)
+        except NotFoundError:
+            return None
+        look_after(self._store, self._start, row)
+        try:
+            job = stored_job(row)
+        except DamagedError:
+            return CustomJob(name=row.name, state=row.state)
+        assert isinstance(job, CustomJob)
+        return job
+
+    def _measure(self, record: TrialRecord, job: CustomJob) -> None:
+        if record.state == REQUESTED and job.state == states.RUNNING:
+            started = job.start_time or timestamp()
+            record = msgspec.structs.replace(record, state=ACTIVE, start_time=started)
+            self._keep(record)
+        if record.state == STOPPING:  # the supervisor that decided it may have died before it asked
+            self._stop(record)
+        if record.state != ACTIVE:
+            return
+        ended = sum(other.has_ended for other in self.records)
+        metrics = self._metrics_of(record, job)
+        if metrics.read():
+            record = msgspec.structs.replace(record, measurements=kept(metrics.measured))
+            self._keep(record)  # for a supervisor that takes over: the file holds the last hundred alone
+        elif self._compared.get(record.id) == ended:
+            return
+        self._compared[record.id] = ended
+        trial = msgspec.structs.replace(record, measurements=tuple(metrics.measured))
+        if should_stop(self._spec, trial, self.records):
+            self._keep(msgspec.structs.replace(record, state=STOPPING))
+            self._stop(record)
+
+    def _stop(self, record: TrialRecord) -> None:
+        """Ask the trial's job to end, once."""
+        if not self._store.requests(record.job):
+            self._log.say(f"Trial {record.id} is stopped early: it has little prospect.")
+            request_end(self._store, self._start, record.job, "cancel")
+
+    def _metrics_of(self, record: TrialRecord, job: CustomJob) -> TrialMetrics:
+        """The reader of what the trial reports."""
+        if record.id not in self._metrics:
+            wanted = [metric.metric_id for metric in self._spec.metrics]
+            self._metrics[record.id] = TrialMetrics(job, self._home, wanted, record.measurements)
+        return self._metrics[record.id]
+
+    def _conclude(self, record: TrialRecord, job: CustomJob) -> None:
+        """The end of a trial whose job has ended."""
+        metrics = self._metrics_of(record, job)
+        metrics.read(ended=True)
+        del self._metrics[record.id]
+        measured = tuple(metrics.measured)
+        if not record.start_time:
+            record = msgspec.structs.replace(record, start_time=job.start_time or job.create_time)
+        # A trial that is stopped early has a job that was cancelled, and counts with what it reported.
+        counts = job.state == states.SUCCEEDED or record.state == STOPPING
+        final = final_measurement(self._spec, measured) if counts else None
+        record = msgspec.structs.replace(record, final=final, measurements=kept(measured))
+        if final is not None:
+            self._end(record, SUCCEEDED, at=job.end_time)
+        elif counts:
+            record = msgspec.structs.replace(record, is_silent=metrics.is_silent)
+            self._end(record, INFEASIBLE, at=job.end_time, reason=metrics.complaint())
+        else:
+            cancelled = job.state == states.CANCELLED and (job.error is None or not job.error.details)
+            reason = job.error.message if job.error else f"Its job is {states.short(job.state)}."
+            reason = "Its job was cancelled." if cancelled else reason
+            self._end(record, INFEASIBLE, at=job.end_time, reason=reason, failed=not cancelled)
+
+    def _end(
+        self, record: TrialRecord, state: str, *, at: str = "", reason: str = "", failed: bool = False
+    ) -> None:
+        ended = msgspec.structs.replace(
+            record, state=state, end_time=at or timestamp(), infeasible_reason=reason, failed=failed
+        )
+        self._keep(ended)
+
+    def end(self, verb: str, reason: str) -> bool:
+        """Ask what runs to end (`cancel`, `kill`); whether nothing of the study runs any more.
+
+        Also the jobs of trials whose records are damaged.
+        """
+        living = [
+            name for name in self._store.trials(self._order.name) if is_living(self._store, self._start, name)
+        ]
+        for name in living:
+            request_end(self._store, self._start, name, verb)
+        for record in self.running:
+            if record.job not in living:
+                self._end(msgspec.structs.replace(record, is_cut_off=True), INFEASIBLE, reason=reason)
+        return not living
+
+    def _submit(self, number: int, parameters: Parameters) -> None:
+        """Start a trial: its record first, with the name of a new job, then the job."""
+        own = msgspec.structs.replace(self._order.resource, collection=CUSTOM_JOBS, id=new_job_id(self._home))
+        record = TrialRecord(id=number, parameters=parameters, job=str(own))
+        self._keep(record)
+        template, values = self._order.job, arguments(self._spec, parameters)
+        job = CustomJob(
+            display_name=f"{self._display_name[:100]}-trial-{number}",
+            job_spec=trial_spec(template.job_spec, str(number), values),
+            encryption_spec=template.encryption_spec,
+            labels={TRIAL_LABEL: self._folder.path.name},
+        )
+        job = pending(job, record.job)
+        order = msgspec.structs.replace(
+            self._order,
+            name=record.job,
+            job=job,
+            study=None,
+            parent=self._order.name,
+            trial_id=str(number),
+            boot_id=boot_id(),
+        )
+        enrol(self._store, job, order, self._start, snapshot=kept_files(self._folder))
+        self._log.say(f"Trial {number} begins: {' '.join(values)}")
+
+    def _keep(self, record: TrialRecord) -> None:
+        write_record(self._folder, record)
+        self._records[record.id] = record
+
 
 MOST_FAILURES = 5
 """Failed trials, more than half of those that ended, that end a study without maxFailedTrialCount. Of the
@@ -83,7 +301,7 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
                 break
             parameters = next_parameters(
                 self._job.study_spec or StudySpec(),
-                trials.study_trials,
+                trials.records,
                 sampler=study.sampler,
                 seed=study.seed,
                 number=count + 1,

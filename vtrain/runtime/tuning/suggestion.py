@@ -15,7 +15,6 @@ from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
 from vtrain.messages.study_rules import in_condition
-from vtrain.runtime.tuning.scale import double_at, share_of, value_at
 from vtrain.runtime.tuning.study import (
     AUTO,
     GP,
@@ -26,9 +25,12 @@ from vtrain.runtime.tuning.study import (
     ParameterValue,
     StudyTrial,
     assignment,
+    double_at,
     every_parameter,
     fits,
     results,
+    share_of,
+    value_at,
 )
 
 START = 8

@@ -10,41 +10,36 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
 from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, require_struct, write_struct
 from vtrain.runtime.log.log_reader import ChildLogs
-from vtrain.runtime.tuning.metric_file import RECENT
-from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
+from vtrain.runtime.tuning.study import ENDED, StudyTrial, thinned
 
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
+RECENT = 100
+"""Measurements by which a file is known again that another reader has read: as many as hypertune keeps."""
 MOST_KEPT = 1000
 """Measurements of an ended trial that are kept: enough for curves and for the rules of early stopping."""
 MOST_MEASURED = 100_000
 """Measurements of a running trial that are remembered; of more, only the very last one."""
 
 
-class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """`job` is the full name of the trial's job, `state` a Trial.State of the API.
+class TrialRecord(StudyTrial, frozen=True, kw_only=True):
+    """`job` is the full name of the trial's job.
 
     `failed`: the job failed, which counts for maxFailedTrialCount. `is_cut_off`: the study ended before it.
     `is_silent`: the job succeeded, and reported nothing that the study asks for. `measurements` are filled at
     the end.
     """
 
-    id: int
-    parameters: Parameters
     job: str
     state: str = REQUESTED
     start_time: str = ""
     end_time: str = ""
-    final: Measurement | None = None
     infeasible_reason: str = ""
     failed: bool = False
     is_cut_off: bool = False
     is_silent: bool = False
-    measurements: tuple[Measurement, ...] = ()
 
     @property
     def has_ended(self) -> bool:
@@ -63,16 +58,6 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
             end_time=self.end_time,
             infeasible_reason=self.infeasible_reason,
             custom_job=self.job,
-        )
-
-    def study_trial(self, measurements: tuple[Measurement, ...] = ()) -> StudyTrial:
-        """The trial for suggestions and early stopping; `measurements` are those of one that runs."""
-        return StudyTrial(
-            id=self.id,
-            parameters=self.parameters,
-            state=self.state,
-            measurements=measurements or self.measurements,
-            final=self.final,
         )
 
 

@@ -1,1 +1,0 @@
-"""Programs that run in the environment of a model."""
