@@ -445,15 +445,18 @@ def test_an_exit_that_nobody_watched_is_found(
 def test_a_supervisor_killed_while_it_starts(
     docker_backend: LocalBackend, docker_home: Path, base_image: str
 ) -> None:
+    killed = 0
     for delay in (0.05, 0.15, 0.25, 0.35, 0.5):
         name = submit(docker_backend, job_of(shell(base_image, "echo once"), shell(base_image, "sleep 30")))
         time.sleep(delay)
         supervisor = supervisor_of(folder_of(docker_home, name))
         if supervisor:
             kill(supervisor)
+            killed += 1
         job = ended(docker_backend, name)
         assert job.state == states.SUCCEEDED, (delay, job)
         assert lines(docker_backend, name) == ["once"]
+    assert killed > 0
 
 
 def test_containers_carry_labels(

@@ -288,7 +288,7 @@ def test_a_large_file_of_a_list_is_not_cut(run: Run, inbox: Path) -> None:
 def test_lines_that_have_no_form_in_json(run: Run, content: bytes) -> None:
     job = run(content)
     assert job["state"] == "JOB_STATE_FAILED"
-    assert "line 1" in job["error"]["message"] or "No instance" in job["error"]["message"]
+    assert "input, line 1, is no JSON: " in job["error"]["message"]
 
 
 def test_numbers_and_texts_of_csv(run: Run, home: Path) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lib.job_strategies import valid_jobs
 from lib.storage_service import Http
@@ -17,6 +17,8 @@ from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.messages.codec import fields, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.resources import RESOURCES
+
+ONE_CONNECTION = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 COLLECTIONS = tuple(RESOURCES)
 WORDS = st.one_of(
@@ -58,6 +60,7 @@ QUERIES = st.dictionaries(
     QUERIES,
     JSON,
 )
+@ONE_CONNECTION
 def test_no_request_is_answered_with_500(
     http: Http, verb: str, prefix: str, words: list[str], action: str, query: dict[str, str], body: Any
 ) -> None:
@@ -69,6 +72,7 @@ def test_no_request_is_answered_with_500(
 
 
 @given(st.sampled_from(COLLECTIONS), JSON)
+@ONE_CONNECTION
 def test_no_body_is_answered_with_500(http: Http, collection: str, body: Any) -> None:
     end = ":upload" if collection == "models" else "?persistentResourceId=a"
     reply = http("POST", f"/v1/projects/p/locations/l/{collection}{end}", json.dumps(body).encode())
@@ -76,6 +80,7 @@ def test_no_body_is_answered_with_500(http: Http, collection: str, body: Any) ->
 
 
 @given(JSON)
+@ONE_CONNECTION
 def test_no_question_about_logs_is_answered_with_500(http: Http, body: Any) -> None:
     reply = http("POST", "/v2/entries:list", json.dumps(body).encode())
     assert reply.status < 500, reply.body

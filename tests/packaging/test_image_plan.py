@@ -96,7 +96,8 @@ def test_a_script_runs_by_its_suffix(make_tree, script: str, expected: list[str]
 
 
 def test_the_name_is_that_of_the_content(make_tree) -> None:
-    folder = make_tree(TRAINER)
+    tree = TRAINER | {"trainer/__main__.py": ""}
+    folder = make_tree(tree)
     first = plan(folder)
     assert first.name == f"vtrain/trainer:{first.content_hash[:16]}"
     assert plan(folder) == first
@@ -106,7 +107,7 @@ def test_the_name_is_that_of_the_content(make_tree) -> None:
         plan(folder, platform="linux/arm64").name,
         plan(folder, "python:3.12").name,
         plan(folder, requirements=("six",)).name,
-        plan(folder, python_module="trainer").name if (folder / "trainer/__main__.py").exists() else "",
+        plan(folder, python_module="trainer").name,
     }
     (folder / "trainer/task.py").chmod(0o755)
     changed.add(plan(folder).name)
@@ -114,7 +115,7 @@ def test_the_name_is_that_of_the_content(make_tree) -> None:
     changed.add(plan(folder).name)
     assert first.name not in changed
     assert len(changed) == 6
-    assert plan(make_tree(TRAINER, name="elsewhere")).name == first.name
+    assert plan(make_tree(tree, name="elsewhere")).name == first.name
 
 
 def test_a_project_is_installed_after_its_dependencies(make_tree) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import time
 from pathlib import Path
@@ -258,10 +259,14 @@ def test_a_file_that_is_nested_too_deeply_is_no_crash(make_tree, code):
     tree = {"trainer/task.py": "import trainer.deep, yaml", "trainer/deep.py": code}
     (warning,) = plan(make_tree(tree)).warnings
     assert "`yaml`" in warning
+    folder = make_tree({"trainer/task.py": code}, "entry")
     try:
-        plan(make_tree({"trainer/task.py": code}, "entry"))
-    except PackagingError as error:
-        assert "/trainer/task.py:1: " in error.message
+        ast.parse(code)
+    except (SyntaxError, MemoryError, RecursionError):
+        with pytest.raises(PackagingError, match=r"/trainer/task\.py:1: "):
+            plan(folder)
+    else:
+        plan(folder)
 
 
 def test_a_hostile_tree_is_read_in_linear_time(make_tree):

@@ -134,6 +134,7 @@ def test_a_damaged_package_of_a_job_is_named(tmp_path: Path, kind: str, damage: 
     make = {"direct": direct_sdist, "built": sdist}.get(kind)
     folder = tmp_path / "given"
     path = Path(make(folder, "print('whole')") if make else wheel(folder, "left"))
+    refused = 0
     for turn in range(4):
         copy = tmp_path / str(turn) / path.name
         copy.parent.mkdir()
@@ -145,6 +146,8 @@ def test_a_damaged_package_of_a_job_is_named(tmp_path: Path, kind: str, damage: 
         except VtrainError as error:
             assert path.name in error.message, error.message
             assert error.hint
+            refused += 1
+    assert refused > 0 or damage is flip  # some bits of an archive mean nothing
 
 
 WRITES_BESIDE_ITSELF = """\
