@@ -153,7 +153,7 @@ def test_plan_is_pure_and_says_what_may_be_refused(vertex: VertexService, backen
     plan = backend.plan(CUSTOM_JOB)
     assert (plan.job, plan.replicas, plan.notices) == (CUSTOM_JOB, (), ())
     unnamed = backend.plan(CustomJob(job_spec=SPEC))
-    assert "displayName" in unnamed.notices[0]
+    assert "displayName" in unnamed.doubts[0]
     assert vertex.requests == []
 
 
@@ -182,5 +182,5 @@ def test_an_output_folder_outside_of_cloud_storage_is_told(backend: VertexBacken
     output = GcsDestination(output_uri_prefix="my-bucket/x")
     spec = msgspec.structs.replace(SPEC, base_output_directory=output)
     field = "job_spec" if isinstance(job, CustomJob) else "trial_job_spec"
-    notices = backend.plan(msgspec.structs.replace(job, **{field: spec})).notices
+    notices = backend.plan(msgspec.structs.replace(job, **{field: spec})).doubts
     assert [notice for notice in notices if "'my-bucket/x'" in notice] == list(notices) != []
