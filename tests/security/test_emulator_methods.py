@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from emulator_service import emulator_service
-from storage_service import Http, Reply
+from lib.emulator_service import emulator_service
+from lib.storage_service import Http, Reply
 
 pytest.importorskip("starlette", reason="needs the extra emulator")
 
