@@ -127,10 +127,14 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types, strictly; and that each name is there which a test takes from a module."""
+    """Types, strictly; and that each name is there which a test or an example takes from a module."""
     _install(session, ".[test,emulator]", "mypy>=1.15", "types-PyYAML")
     session.run("mypy", "--strict", "vtrain")
     session.run("mypy", "--config-file", "tests/mypy.ini", "tests")
+    for project in sorted({path.parent for path in Path("examples").rglob("*.py")}):
+        if not (project / "__init__.py").exists():  # several examples call their package trainer
+            paths = {"MYPYPATH": str(project)}
+            session.run("mypy", "--config-file", "tests/mypy.ini", str(project), env=paths, silent=True)
 
 
 @nox.session
@@ -250,7 +254,7 @@ def news(session: nox.Session) -> None:
 def gcloud(session: nox.Session) -> None:
     """The same lines for the installed gcloud and for vtrain; skipped without gcloud, which no index has."""
     if shutil.which("gcloud") is None:
-        session.skip("gcloud is not installed")
+        _skip(session, "GCLOUD", "gcloud is not installed")
     _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "-m", "gcloud", *session.posargs)
 
@@ -264,8 +268,16 @@ def sdk(session: nox.Session) -> None:
 
 @nox.session
 def programs(session: nox.Session) -> None:
-    """Programs as other people write them: old libraries, Prefect and Kubeflow, against the emulator."""
+    """Programs as other people write them: old libraries, Prefect and Kubeflow, against the emulator.
+
+    After that, `-R -- offline` runs those without containers where loopback is all of the network.
+    """
     _install(session, ".[test,vertex,emulator,tuning]")
+    if session.posargs[:1] == ["offline"]:
+        alone = ("unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+        argv = (*alone, "pytest", "-n", "4", "-m", "programs and not docker", *session.posargs[1:])
+        session.run(*argv, external=True)
+        return
     session.run("pytest", "-n", "4", "-m", "programs", *session.posargs)  # they wait most of the time
 
 
@@ -274,7 +286,8 @@ def torch(session: nox.Session) -> None:
     """PyTorch on several replicas; skipped where pip finds no CPU build of it (see PIP_FIND_LINKS)."""
     _install(session, ".[test,tuning]")
     if not _has_torch(session):
-        session.skip(f"pip finds no {TORCH}: name its folder (PIP_FIND_LINKS) or index (PIP_EXTRA_INDEX_URL)")
+        where = "name its folder (PIP_FIND_LINKS) or index (PIP_EXTRA_INDEX_URL)"
+        _skip(session, "TORCH", f"pip finds no {TORCH}: {where}")
     session.run(".ci/make-torch-image", "python", external=True, success_codes=range(256))
     session.run("pytest", "-n", "2", "-m", "torch", *session.posargs)
 
@@ -288,7 +301,7 @@ def frameworks(session: nox.Session) -> None:
     wanted = (TORCH, "tensorflow-cpu" if sys.platform == "linux" else "tensorflow")
     session.run(*argv, *wanted, success_codes=range(256), silent=True)
     if len(list(folder.glob("*.whl"))) < len(wanted):
-        session.skip(f"pip does not find {' and '.join(wanted)}: see the session torch")
+        _skip(session, "FRAMEWORKS", f"pip does not find {' and '.join(wanted)}: see the session torch")
     bounds = folder / "bounds.txt"
     bounds.write_text(TORCH + "\n", encoding="utf-8")
     variables = {"PIP_CONSTRAINT": str(bounds), "UV_CACHE_DIR": str(folder / "cache")}
@@ -312,6 +325,13 @@ def gpu(session: nox.Session) -> None:
         session.skip("no nvidia-smi is on PATH: this machine has no NVIDIA GPU, or no driver for it")
     _install(session, ".[test]")
     session.run("pytest", "-m", "gpu", *session.posargs)
+
+
+def _skip(session: nox.Session, name: str, reason: str) -> None:
+    """Skip a session for something that is missing; with VTRAIN_REQUIRE_NAME=1 that is a failure."""
+    if os.environ.get(f"VTRAIN_REQUIRE_{name}") == "1":
+        session.error(f"{reason}, and VTRAIN_REQUIRE_{name}=1 does not let this pass")
+    session.skip(reason)
 
 
 def _has_torch(session: nox.Session) -> bool:

@@ -1,6 +1,6 @@
-"""Makes docs/terminal.svg, the picture of the README: real commands on a real terminal.
+"""Makes the pictures of a terminal, docs/terminal.svg among them: real commands on a real terminal.
 
-usage: python docs/picture.py    (in a clone, with vtrain and its extra `test` installed)
+usage: python docs/picture.py    (in a clone, with vtrain and its extras `test` and `tuning` installed)
 
 It runs the commands in a pseudo terminal and an empty home, reads what a terminal would show with pyte, and
 has Rich draw that.
@@ -13,6 +13,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
 import struct
 import subprocess
@@ -32,31 +33,46 @@ from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS, LINES = 100, 200
-COMMANDS = (
-    "vtrain run examples/script/train.py -- --steps=20",
-    "vtrain run broken/train.py -- --steps=20",
-)
+PICTURES = {
+    "terminal": (
+        "vtrain run examples/script/train.py -- --steps=20",
+        "vtrain run broken/train.py -- --steps=20",
+    ),
+    "pictures/replicas": ("vtrain run examples/distributed -m trainer.task --replicas=3 --environment=new",),
+    "pictures/tuning": (
+        "vtrain tune examples/tune/train.py --requirements=cloudml-hypertune --param degree=1..7 \\\n"
+        "    --param learning-rate=0.001..0.3:log --metric loss:min -n 6 -j 2 --sampler=tpe --seed=1",
+        "vtrain trials",
+        "vtrain best",
+    ),
+}
+"""The commands of each picture, by its path below docs/ without a suffix."""
 LONGEST_SECONDS = 120
 
 
 def main() -> None:
-    """Run the commands, and write the picture."""
-    with tempfile.TemporaryDirectory(prefix="vt") as name:
-        folder = Path(name)
-        shutil.copytree(ROOT / "examples" / "script", folder / "examples" / "script")
-        shutil.copytree(ROOT / "examples" / "script", folder / "broken")
-        with (folder / "broken" / "train.py").open("a", encoding="utf-8") as file:
-            file.write("\n\nprint({'weight': 3.0}['wieght'])\n")
-        shown: list[Text] = []
-        for command in COMMANDS:
-            run(command, folder)  # the second run shows what is cached
-            shown += [Text.assemble(("$ ", "bold green"), (command, "bold")), *run(command, folder), Text()]
+    """Run the commands, and write the pictures; the arguments choose some."""
+    for name in sys.argv[1:] or PICTURES:
+        with tempfile.TemporaryDirectory(prefix="vt") as folder:
+            write(name, Path(folder))
+
+
+def write(name: str, folder: Path) -> None:
+    """Write one picture."""
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    shutil.copytree(ROOT / "examples" / "script", folder / "broken")
+    with (folder / "broken" / "train.py").open("a", encoding="utf-8") as file:
+        file.write("\n\nprint({'weight': 3.0}['wieght'])\n")
+    shown: list[Text] = []
+    for command in PICTURES[name]:
+        run(command, folder)  # the second run shows what is cached
+        shown += [Text.assemble(("$ ", "bold green"), (command, "bold")), *run(command, folder), Text()]
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
     for line in shown[:-1]:
         console.print(line, soft_wrap=True)
     picture = console.export_svg(title="vtrain", theme=DIMMED_MONOKAI, unique_id="vtrain")
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)  # a reader fetches nothing
-    (ROOT / "docs" / "terminal.svg").write_text(picture, encoding="utf-8")
+    (ROOT / "docs" / f"{name}.svg").write_text(picture, encoding="utf-8")
 
 
 def run(command: str, folder: Path) -> list[Text]:
@@ -71,7 +87,7 @@ def run(command: str, folder: Path) -> list[Text]:
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     process = subprocess.Popen(
-        command.split(),
+        shlex.split(command),
         cwd=folder,
         env=environ,
         stdin=slave,
@@ -104,7 +120,11 @@ def text_of(screen: pyte.Screen, row: int, folder: Path) -> Text:
     line = Text()
     cells = [screen.buffer[row][column] for column in range(COLUMNS)]
     for (colour, bold), alike in groupby(cells, key=lambda cell: (cell.fg, cell.bold)):
-        parsed = None if colour == "default" else Color.parse({"brown": "yellow"}.get(colour, colour))
+        parsed = (
+            None
+            if colour == "default"
+            else Color.parse(colour.replace("brown", "yellow").replace("bright", "bright_"))
+        )
         line.append("".join(cell.data for cell in alike), Style(color=parsed, bold=bold))
     line.rstrip()
     place = line.plain.find(str(folder))

@@ -56,6 +56,12 @@ def record_command(argv: Sequence[str], *, is_repeated: bool = False) -> Iterato
         _keep(line)
 
 
+def split_line(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of a line: vtrain's own, and from `--` on the trainer's."""
+    cut = words.index("--") if "--" in words else len(words)
+    return (*words[:cut],), (*words[cut:],)
+
+
 def current_command() -> tuple[str, ...]:
     """The words of the command line that runs now; none in a program that uses vtrain as a library."""
     return _current.get()

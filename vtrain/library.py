@@ -18,16 +18,31 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.backends.pager import log_pages
+from vtrain.backends.registry import open_found
+from vtrain.core.compose import JobRequest, make_source
 from vtrain.core.following import Follow, looks
 from vtrain.core.job_layers import POOLS, Layer, named
+from vtrain.core.preparation import calls_for_image, draft_request, open_draft, packages_place, prepare_draft
+from vtrain.core.project_job import find_project_job, job_layers, project_request
 from vtrain.core.python_arguments import count, path, seconds, switch, text, text_dict, text_list, texts
+from vtrain.core.submission import launch
 from vtrain.core.target import Reporter, Wish, choose_target
+from vtrain.core.verdict import failure_of, raise_verdict
 from vtrain.errors import ConfigError, JobFailedError, NotFoundError, UsageError, VtrainError
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hardware import accelerator_named
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
+from vtrain.messages.rules import ACCELERATORS, enum_hint
 from vtrain.messages.states import FAILED, has_ended, job_state, short
 from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.properties import use_configuration
+from vtrain.pyproject import ProjectJob
+from vtrain.runtime.folder import SERVICE
+from vtrain.runtime.replica.vertex_view import replica_ids
+from vtrain.runtime.supervisor_process import reap
+from vtrain.settings import user_path
+from vtrain.staging import LocalBuckets
 
 if TYPE_CHECKING:
     from vtrain.backends import JobBackend
@@ -98,9 +113,6 @@ class Job:
     @property
     def output(self) -> str:
         """The base output directory: a path of this machine, or a `gs://` URI; empty without one."""
-        from vtrain.messages.custom_job import CustomJob
-        from vtrain.staging import LocalBuckets
-
         uri = self.message.job_spec.output_uri if isinstance(self.message, CustomJob) else ""
         if not uri or not self._session.is_local:
             return uri
@@ -156,8 +168,6 @@ class Job:
     def _jobs(self) -> JobBackend:
         """The backend, opened once for each thread: a connection to the store belongs to one."""
         if not hasattr(self._of_thread, "jobs"):
-            from vtrain.backends.registry import open_found
-
             self._of_thread.jobs = open_found(self._session.backend, self._session.settings)
         jobs: JobBackend = self._of_thread.jobs
         return jobs
@@ -242,16 +252,6 @@ def follow(job: Job | str) -> Iterator[LogEntry]:
 
 def _create(request: JobRequest, wish: Wish, bucket: str, *, strict: bool) -> Job:
     """The job on its way. An empty `bucket` is left to the environment and to pyproject.toml."""
-    from vtrain.core.preparation import (
-        calls_for_image,
-        draft_request,
-        open_draft,
-        packages_place,
-        prepare_draft,
-    )
-    from vtrain.core.submission import launch
-    from vtrain.runtime.supervisor_process import reap
-
     reap()  # those of earlier jobs, whose end nobody has looked at
 
     target = choose_target(_Silent(), wish)
@@ -313,8 +313,6 @@ def _lines(entry: LogEntry) -> Iterator[LogEntry]:
 
 def _raise_unless_succeeded(job: AnyJob) -> None:
     """Raise the error of a job that ended otherwise, with its cause in the message."""
-    from vtrain.core.verdict import failure_of, raise_verdict
-
     if job_state(job.state) == FAILED:
         failure = failure_of(job)
         cause = failure.message if failure else ""
@@ -326,10 +324,6 @@ def _raise_unless_succeeded(job: AnyJob) -> None:
 
 def _check_replica(job: AnyJob, replica: str) -> None:
     """Raise NotFoundError for a replica that a custom job does not have; other jobs have those of trials."""
-    from vtrain.messages.custom_job import CustomJob
-    from vtrain.runtime.folder import SERVICE
-    from vtrain.runtime.replica.vertex_view import replica_ids
-
     if replica in ("", SERVICE) or not isinstance(job, CustomJob):
         return
     replicas = replica_ids(job.job_spec)
@@ -360,9 +354,6 @@ def _machine(
     gpus: str,
     boot_disk_size: int,
 ) -> Machine:
-    from vtrain.messages.hardware import accelerator_named
-    from vtrain.messages.rules import ACCELERATORS, enum_hint
-
     machine_type, accelerator_type, gpus = texts(
         machine_type=machine_type, accelerator_type=accelerator_type, gpus=gpus
     )
@@ -394,9 +385,6 @@ def _source(
     trainer: str | None, module: str, script: str, requirements: tuple[str, ...]
 ) -> TrainerSource | None:
     """The trainer to package, or None. Raises ConfigError where there is no such file or folder."""
-    from vtrain.core.compose import make_source
-    from vtrain.settings import user_path
-
     if module and script:
         raise ConfigError("module and script exclude each other.")
     if trainer is not None and not user_path(trainer).exists():
@@ -413,9 +401,6 @@ def _source(
 
 def _layers(given: dict[str, Any]) -> tuple[Layer, ...]:
     """A layer for each argument that sets a field; an error about the field names the argument."""
-    from vtrain.core.project_job import job_layers
-    from vtrain.pyproject import ProjectJob
-
     if given["spot"] and given["flex_start"]:
         raise ConfigError("spot and flex_start exclude each other.")
     names = {"output-dir": "output"}
@@ -424,9 +409,6 @@ def _layers(given: dict[str, Any]) -> tuple[Layer, ...]:
 
 def _request(config: str | None, source: TrainerSource | None, image: str, machine: Machine) -> JobRequest:
     """The request of a trainer, an image or a file; of the project's own job, where none is given."""
-    from vtrain.core.compose import JobRequest
-    from vtrain.core.project_job import find_project_job, project_request
-
     if source is not None or image:
         if config is not None and machine != _NO_MACHINE:
             raise ConfigError(f"{config} describes the machines: leave out {', '.join(machine)}.")

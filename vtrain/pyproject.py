@@ -92,7 +92,7 @@ class ProjectJob(
         str, Meta(description="GPUs of each replica by short names, such as T4 or L4:2, with their machine.")
     ] = ""
     boot_disk_size: Annotated[
-        int, Meta(ge=0, le=64000, description="Size of each machine's disk in GB, such as 200.")
+        int, Meta(ge=1, le=64000, description="Size of each machine's disk in GB, such as 200.")
     ] = 0
     spot: Annotated[bool, Meta(description="Cheaper machines that may be taken away.")] = False
     flex_start: Annotated[bool, Meta(description="Wait for machines that are in demand.")] = False

@@ -172,8 +172,8 @@ NO_L4 = "machineSpec.acceleratorType: n1-standard-4 does not take NVIDIA_L4."
         ),
         (
             ["--set=scheduling.strategy=FLEX_START"],
-            "job.yaml:5",
-            "workerPoolSpecs[0].machineSpec: FLEX_START is for L4, A100 and newer GPUs, found none.",
+            "--set",
+            "scheduling.strategy: FLEX_START is for L4, A100 and newer GPUs, found none.",
         ),
         # a value of a flag does not fit one of the file, or is wrong itself: the flag
         ([f"--set={TYPE}=NVIDIA_L4"], "--set", f"{SECOND}.{NO_L4}"),
@@ -186,7 +186,7 @@ NO_L4 = "machineSpec.acceleratorType: n1-standard-4 does not take NVIDIA_L4."
         (
             ["--display-name=" + "x" * 129],
             "--display-name",
-            "displayName: at most 128 characters, found 129.",
+            "--display-name: at most 128 characters, found 129.",
         ),
         (
             [f"{POOL}machine-type=n1-standard-4,script=t.py,local-package-path=.,replica-count=-1"],

@@ -115,6 +115,7 @@ def test_a_line_of_a_tuning_job(blames: Blames, fault: tuple[str, ...]) -> None:
     [
         ("--max-trial-count=two", "expected a whole number, found 'two'.", "", 2),
         ("--parallel-trial-count=two", "expected a whole number, found 'two'.", "", 2),
+        (f"--max-trial-count={10**12}", f"expected a whole number of 32 bits, found {10**12}.", "", 1),
         ("--algorithm=grid", "there is no 'grid'.", "Take algorithm-unspecified, grid-search, ", 2),
         ("--labels=A=b", *LABEL, 2),
         ("--service-account=x", "'x' is not an account.", "Give its e-mail or its number.", 2),
@@ -153,7 +154,7 @@ def test_a_flag_of_a_tuning_job(
             f"{MACHINE}.acceleratorType: g2-standard-4 does not take NVIDIA_TESLA_T4.",
         ),
         (f"--set={MACHINE}.acceleratorCount=3", "", NOT_TAKEN),
-        ("--max-trial-count=-2", "", "maxTrialCount: expected 1 or more, found -2."),
+        ("--max-trial-count=-2", "", "--max-trial-count: expected 1 or more, found -2."),
         (f"--set={PARAMETER}.doubleValueSpec.minValue=9", "", "minValue 9.0 is above maxValue 1.0."),
     ],
 )

@@ -295,6 +295,11 @@ def test_an_unknown_shell_is_refused(home: Path) -> None:
     assert "bash|zsh|fish" in ended.stderr
 
 
+def test_pages_of_the_documentation_are_offered(home: Path) -> None:
+    assert "how-to/tune" in offered_at_last(home, "help", "how-to/t")
+    assert "flags" in offered_at_last(home, "help", "")
+
+
 def test_a_silent_service_offers_nothing_soon(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("google.cloud.aiplatform_v1.gapic_version", reason="needs the extra vertex")
     with socket.create_server(("127.0.0.1", 0)) as silent:

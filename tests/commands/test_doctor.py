@@ -43,7 +43,8 @@ def findings(ended: Any) -> dict[str, dict[str, Any]]:
 def test_processes_work_without_an_index_an_engine_and_a_project(vtrain: Any, vtrain_home: Path) -> None:
     ended = vtrain("doctor")
     assert ended.code == 0, ended.err
-    assert ended.err == "Backend: local (no project is set)\nThe backend process can work.\n"
+    others = "docker cannot: see engine; vertex cannot: see gcloud configuration"
+    assert ended.err == f"Backend: local (no project is set)\nThe backend process can work; {others}.\n"
     assert "  ✓ uv   " in ended.out and "  ! package index " in ended.out and "  ! engine " in ended.out
     assert "  ! gcloud configuration  No project is set.\n" in ended.out
     assert "$ gcloud config set project PROJECT_ID" in ended.out
@@ -101,6 +102,7 @@ def test_a_backend_that_nobody_has_chosen_is_asked_nothing_over_the_network(
 ) -> None:
     ended = vtrain("doctor", "--backend=process", "--format=json")
     assert (ended.code, vertex.requests) == (0, [])
+    assert ended.err.endswith("; vertex was not asked.\n")
     found = findings(ended)
     assert found["credentials"]["status"] == "skipped"
     assert found["credentials"]["mend"] == "$ vtrain doctor --backend=vertex"

@@ -126,6 +126,13 @@ def test_what_cannot_be_meant_is_one_sentence(vtrain: Any, flags: tuple[str, ...
     assert f"ERROR: {said}" in ended.err
 
 
+def test_a_start_that_waits_for_no_gpu_is_blamed_on_its_flag(vtrain: Any) -> None:
+    ended = vtrain("submit", "train.py", *HERE, "--dry-run", "--flex-start")
+    assert "ERROR: --flex-start: FLEX_START is for L4, A100 and newer GPUs, found none.\n" in ended.err
+    (Path("pyproject.toml")).write_text("[tool.vtrain.job]\nscript = 'train.py'\nboot-disk-size = 0\n")
+    assert "boot-disk-size" in vtrain("run", *HERE, "--dry-run").err
+
+
 def test_a_number_of_gpus_that_no_machine_has_is_blamed_on_its_flag(vtrain: Any) -> None:
     ended = vtrain("submit", "train.py", *HERE, "--dry-run", "--gpus=H200")
     assert ended.code == 1
@@ -155,9 +162,10 @@ def test_the_dry_run_names_the_machines_the_upload_and_the_request(vtrain: Any) 
     line = ("submit", "train.py", "-y", "--machine-type=n1-standard-4", "--gpus=T4:2", "--replicas=3")
     said = vtrain(*line, *VERTEX, "--dry-run").err
     wanted = (
+        r"Note: workerpool0 runs on n1-standard-4: 4 vCPUs, 15 GB, 2 x NVIDIA_TESLA_T4\.\n"
+        r"Note: workerpool1 runs on 2 x n1-standard-4: 4 vCPUs, 15 GB, 2 x NVIDIA_TESLA_T4\.\n"
+        r"Would package train-[0-9a-f]+\.tar\.gz: .*\n"
         r"Would upload it to gs://bucket/[0-9a-f]+/ unless it is there\.\n"
-        r"Would run workerpool0 on n1-standard-4: 4 vCPUs, 15 GB, 2 x NVIDIA_TESLA_T4\.\n"
-        r"Would run workerpool1 on 2 x n1-standard-4: 4 vCPUs, 15 GB, 2 x NVIDIA_TESLA_T4\.\n"
         r"Would send POST https://us-central1-aiplatform\.googleapis\.com/v1/projects/demo-1"
         r"/locations/us-central1/customJobs\n"
     )

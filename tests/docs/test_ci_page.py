@@ -41,7 +41,7 @@ def test_steps_of_the_workflow_say_what_they_do() -> None:
 def test_makefile_parses(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_text(_block("make", 0))
     plan = subprocess.run(["make", "-n"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "vtrain custom-jobs local-run" in plan.stdout
+    assert "vtrain run" in plan.stdout
 
 
 @pytest.mark.readme

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from vtrain.core.compose import JobRequest
+from vtrain.core.job_layers import EVERY_POOL, Layer, at, named
 from vtrain.errors import ConfigError, UsageError, VtrainError
 from vtrain.flags.tuning_config import check_given, compose_tuning, read_tuning_file
 from vtrain.flags.tuning_options import TuningFlags
@@ -112,6 +113,13 @@ def test_what_concerns_the_trials_goes_into_their_spec(composed: Any) -> None:
         "enableWebAccess": True,
         "enableDashboardAccess": True,
     }
+
+
+def test_arguments_after_the_flags_are_those_of_what_the_file_runs(composed: Any) -> None:
+    pool = POOL | {"containerSpec": {"imageUri": "i", "args": ["--of-file"]}}
+    trial = JobRequest(layers=(Layer(named("--"), at(f"jobSpec.{EVERY_POOL}.args", ("--rate", "1"))),))
+    document = composed(JOB | {"trialJobSpec": {"workerPoolSpecs": [pool]}}, trial)
+    assert document["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"]["args"] == ["--rate", "1"]
 
 
 def test_an_empty_network_leaves_it_to_the_file(composed: Any) -> None:

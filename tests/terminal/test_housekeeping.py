@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from terminal.conftest import Golden, Start, Trainer
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_all_is_removed_after_a_question(
+    start: Start, trainer: Trainer, golden: Golden, columns: int
+) -> None:
+    trainer('open(os.environ["AIP_MODEL_DIR"].replace("gs://", "/gcs/") + "/model", "w").close()\n')
+    assert start("run", "train.py").end() == 0
+    terminal = start("gc", "--all", columns=columns)
+    terminal.wait_for("[y/N]:")
+    terminal.press("y\n")
+    assert terminal.end() == 0
+    golden("gc-all", terminal)
 
 
 def test_output_is_listed_and_a_deleted_job_says_where_its_own_stays(
@@ -16,7 +30,10 @@ def test_output_is_listed_and_a_deleted_job_says_where_its_own_stays(
     golden("gc-output", listing)
     deletion = start("custom-jobs", "delete", "digits", columns=120)
     assert deletion.end() == 0
-    assert "Its output stays. To remove that too:\n$ rm -r /tmp/" in deletion.transcript
+    assert (
+        "Its output stays. To remove that too:\n$ rm -r ~/.vtrain/buckets/local-runs/digits-"
+        in deletion.transcript
+    )
 
 
 def test_a_check_fits_the_terminal(start: Start) -> None:

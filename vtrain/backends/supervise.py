@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import sys
 
-from vtrain.runtime.supervisor_process import await_job
-
 if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, PTH120
     del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
 
@@ -29,6 +27,7 @@ from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.supervision.base import Supervisor, supervise
+from vtrain.runtime.supervisor_process import await_job
 from vtrain.special_files import MOST_FRAMES
 
 

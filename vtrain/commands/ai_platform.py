@@ -22,10 +22,10 @@ from vtrain.commands.job_lists import query_all
 from vtrain.commands.local_run import local_run
 from vtrain.commands.session import Target, find_target, open_session
 from vtrain.core.compose import Draft, JobRequest, compose
-from vtrain.core.config_file import ConfigFile
+from vtrain.core.job_layers import Layer, named, nobody
 from vtrain.core.preparation import packages_place
 from vtrain.digests import file_digest
-from vtrain.errors import ConfigError, NotFoundError, UsageError
+from vtrain.errors import ConfigError, FieldError, NotFoundError, UsageError
 from vtrain.flags.ai_platform_job import LegacyRequest, package_source, read_request
 from vtrain.flags.ai_platform_options import (
     ClusterFlags,
@@ -46,12 +46,13 @@ from vtrain.flags.options import (
     StreamFlags,
 )
 from vtrain.flags.request import JobLine
-from vtrain.flags.tuning_config import compose_tuning
-from vtrain.flags.tuning_options import TuningFlags
+from vtrain.flags.tuning_config import TRIAL, TUNING_PATHS
 from vtrain.messages.codec import read_message, to_document
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import AI_PLATFORM_LABEL, ANY_JOB, parse_name
-from vtrain.messages.resources import spec_of
+from vtrain.messages.paths import CUSTOM_JOB_PATHS, PathRoot
+from vtrain.messages.rules import check_enum_names
 from vtrain.properties import property_value
 from vtrain.staging import LocalBuckets
 
@@ -89,14 +90,9 @@ def _seen_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> s
     uri = request.job.training_input.job_dir
     if not uri:
         return ""
-    spec = spec_of(translate(request.job).job)
-    assert spec is not None
-    pools = spec.worker_pool_specs
-    containers = tuple(pool.container_spec.image_uri for pool in pools if pool.container_spec)
-    executors = tuple(
-        pool.python_package_spec.executor_image_uri for pool in pools if pool.python_package_spec
-    )
-    backend = choose_for(target.choice.value, containers, executors).backend
+    job = translate(request.job).job
+    images = Draft(document=to_document(job), source=None, paths=_paths_of(job)).images
+    backend = choose_for(target.choice.value, images.containers, images.executors).backend
     if backend.is_local and not dry_run:
         folder = LocalBuckets(target.settings.home).local_path(uri)
         try:
@@ -129,18 +125,20 @@ def _draft(target: Target, request: LegacyRequest, job: Job, staged: tuple[str, 
     name = document["displayName"]
     document["labels"] = document.get("labels", {}) | {AI_PLATFORM_LABEL: name.lower()[:63]}
     _set_packages(document, () if request.source is not None else given)
-    file = ConfigFile(origin=f"the job {name}", text="", content=document)
-    wanted = JobRequest(source=request.source)
-    if isinstance(job, CustomJob):
-        local = target.backend.is_local
-        draft = compose(wanted, executor_required=not local, api_has=target.api_has, config=file)
-    else:
-        draft = compose_tuning(TuningFlags(), file, wanted, target.settings.project, target.api_has)
-    # its fields are in no file of the user's
-    draft = msgspec.structs.replace(draft, blame=lambda error: error)
+    if isinstance(job, HyperparameterTuningJob):
+        try:
+            check_enum_names(job.trial_job_spec or CustomJobSpec(), TRIAL)
+        except FieldError as error:
+            raise named(f"the job {name}")(error) from None
+    wanted = JobRequest(source=request.source, layers=(Layer(nobody, document),))
+    draft = compose(wanted, api_has=target.api_has, paths=_paths_of(job))
     if request.source is None or not given:
         return draft
     return msgspec.structs.replace(draft, wrap=partial(_with_packages, given))
+
+
+def _paths_of(job: Job) -> PathRoot:
+    return CUSTOM_JOB_PATHS if isinstance(job, CustomJob) else TUNING_PATHS
 
 
 def _set_packages(document: dict[str, Any], uris: tuple[str, ...]) -> None:
@@ -160,7 +158,7 @@ def _with_packages(uris: tuple[str, ...], job: Job) -> Job:
 
 def _python_tasks(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The Python packages that the pools of a job run."""
-    spec = document.get("jobSpec") or document["trialJobSpec"]
+    spec = document.get("jobSpec") or document[TRIAL]
     return filter(None, (pool.get("pythonPackageSpec") for pool in spec["workerPoolSpecs"]))
 
 

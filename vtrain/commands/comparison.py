@@ -16,7 +16,7 @@ from vtrain.flags.grammar import split_list
 from vtrain.flags.options import MetricFlags
 from vtrain.messages.states import short
 from vtrain.output.colours import has_colours
-from vtrain.output.compared import ARGS, compared_job, flat, run_document, sorted_documents
+from vtrain.output.compared import ARGS, compared_job, counted_columns, flat, run_document, sorted_documents
 from vtrain.output.job_table import LaidOut, drawn_table, fitting
 from vtrain.output.terminal import on_one_line
 from vtrain.output.trials import shown_value
@@ -41,7 +41,7 @@ def compared_jobs(wanted: MetricFlags, session: Session, jobs: Iterable[Job]) ->
     if name:
         documents = list(documents)
         if documents and not any(name in one for one in documents):  # it is no field
-            counted = _columns_of(documents)
+            counted = counted_columns(documents)
             name = _full_name(name, counted)
             _warn_of_missing(session, counted, "--sort", [name])
         documents = sorted_documents(documents, f"~{name}" if wanted.sort.startswith("~") else name)
@@ -68,7 +68,7 @@ def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[
     if not documents:
         return ""
     values = [flat(document) for document in documents]
-    counted = _columns_of(documents)
+    counted = counted_columns(documents)
     columns = [_full_name(each, counted) for each in columns]
     _warn_of_missing(session, counted, "--columns", columns)
     names = columns or sorted(
@@ -86,11 +86,6 @@ def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[
         session.console.progress(f"There is no room for {left} more: --columns={some}")
         headings, rows = headings[:-left], [row[:-left] for row in rows]
     return drawn_table(headings, rows, width=width, coloured=has_colours(sys.stdout))
-
-
-def _columns_of(documents: Iterable[dict[str, Any]]) -> Counter[str]:
-    """The number of documents that have each column."""
-    return Counter(name for document in documents for name in flat(document))
 
 
 def _full_name(name: str, known: Collection[str]) -> str:

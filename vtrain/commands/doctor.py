@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -94,7 +94,24 @@ def doctor(place: PlaceFlags, common: CommonFlags) -> None:
             f"The backend {chosen.name} cannot work: see {', '.join(stopping)}.",
             hint="Fix these, and run vtrain doctor again.",
         )
-    console.status(f"The backend {chosen.name} can work.")
+    others = "".join(f"; {can}" for can in _others(lines, chosen.name))
+    console.status(f"The backend {chosen.name} can work{others}.")
+
+
+def _others(lines: Iterable[Line], chosen: str) -> Iterator[str]:
+    """Whether the backends that nobody has chosen can work."""
+    for name, own in groupby(lines, key=lambda line: line.subject.name):
+        found = {line.finding.health: line for line in own}
+        if name in (MACHINE, chosen):
+            continue
+        if failed := found.get(Health.FAILED):
+            yield f"{name} cannot: see {failed.name}"
+        else:
+            yield (
+                f"{name} was not asked"
+                if (asked := found.get(Health.SKIPPED)) and asked.finding.mend
+                else f"{name} can too"
+            )
 
 
 def _subjects(choice: Choice, chosen: Backend, line: CommandLine) -> Iterator[Subject]:

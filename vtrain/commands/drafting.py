@@ -41,6 +41,7 @@ from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
 from vtrain.output.colours import dim
 from vtrain.output.console import Console
+from vtrain.output.terminal import in_width
 from vtrain.packaging.module_imports import LARGEST_SOURCE
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.runtime.notices import declaration, notes_on, without_consequence
@@ -162,7 +163,7 @@ def _with_proposed_image(draft: Draft, console: Console, *, taken: bool) -> Draf
     framework, image = proposed_image(draft.source)
     if not taken:
         raise no_base(draft.source, can_take=True)
-    console.progress(f"Image: {image}, for {framework} (--yes).")
+    console.progress(in_width(f"Image: {image}, for {framework} (--yes)."))
     return draft.with_image(image)
 
 
@@ -201,10 +202,9 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
         console.warn(declaration(others))
     limited = bool(session.settings.options.memory_bytes)
     spec, backend = spec_of(prepared.plan.job), prepared.plan.backend
-    for note in notes_on(harmless, spec, backend, memory_is_given=limited):
-        console.progress(dim(f"Note: {note}"))
-    for note in prepared.plan.notes:
-        console.progress(dim(f"Note: {note}"))
+    effects = notes_on(harmless, spec, backend, memory_is_given=limited)
+    for note in (*effects, *prepared.plan.notes):
+        console.progress(dim(in_width(f"Note: {note}")))
     if dry_run and package is not None:
         console.progress(would_make(package))
         if prepared.image is not None and prepared.image.push:

@@ -135,7 +135,7 @@ def with_entry(
         )
     if not path.exists():
         raise _missing(path, entry.entry)
-    if reason := why_special(path):
+    if reason := why_special(path) or ("it is a device" if path.is_char_device() else ""):
         raise ConfigError(f"{entry.entry} is no script: {reason}.", hint=_NAME_ONE)
     if entry.module:
         raise UsageError(f"-m names a module of a folder, and {entry.entry} is a file.")

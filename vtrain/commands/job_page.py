@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtrain.backends import RepeatableBackend
@@ -29,8 +27,9 @@ from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.output.card import Pointer, end_lines
 from vtrain.output.colours import has_colours, painted
 from vtrain.output.compared import METRICS, compared_job, words_of
-from vtrain.output.terminal import on_one_line
+from vtrain.output.terminal import from_home, on_one_line
 from vtrain.output.trials import shown_value
+from vtrain.runtime.machines import machine_in_words
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, epoch
 
@@ -47,7 +46,7 @@ def show(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resourc
     found = session.jobs.get(name)
     console = session.console
     if sys.stdout.isatty() and console.format is None and not (console.default_format or console.flatten):
-        places = [(label, _from_home(text)) for label, text in places_of(session, found)]
+        places = [(label, from_home(text)) for label, text in places_of(session, found)]
         lines = end_lines(console, found, [*_facts(session, found), *places])
         steps = [("",), *((f"  $ {step}",) for step in _steps(session, found, dict(places)))]
         if console.user_output:
@@ -99,7 +98,7 @@ def _origin(session: Session, job: Job) -> Iterator[Pointer]:
     command = session.jobs.command(job.name) if isinstance(session.jobs, RepeatableBackend) else None
     if command is not None:
         yield "line", on_one_line(f"$ vtrain {masked_line(command.words)}")
-        yield "in", _from_home(command.folder)
+        yield "in", from_home(command.folder)
 
 
 def _machines(spec: CustomJobSpec) -> Iterator[Pointer]:
@@ -120,10 +119,7 @@ def _image(pool: WorkerPoolSpec) -> str:
 
 
 def _machine(pool: WorkerPoolSpec) -> str:
-    machine = pool.machine_spec or MachineSpec()
-    count = machine.accelerator_count or 1
-    gpus = f" with {count} {machine.accelerator_type}" if machine.accelerator_type else ""
-    return f"{pool.replica_count or 1} × {machine.machine_type or 'replica'}{gpus}"
+    return f"{pool.replica_count or 1} × {machine_in_words(pool.machine_spec or MachineSpec()) or 'replica'}"
 
 
 def _steps(session: Session, job: Job, places: dict[str, str]) -> Iterator[str]:
@@ -138,11 +134,3 @@ def _steps(session: Session, job: Job, places: dict[str, str]) -> Iterator[str]:
         yield f"vtrain cp {called}:model ./model"
     if isinstance(session.jobs, RepeatableBackend) and session.jobs.command(job.name) is not None:
         yield f"vtrain rerun {called}"
-
-
-def _from_home(path: str) -> str:
-    """A path with `~` in place of the user's home, which a shell reads."""
-    home = os.path.expanduser("~")  # noqa: PTH111 - a text
-    if home != "/" and Path(path).is_absolute() and path.startswith(f"{home}/"):
-        return f"~{path[len(home) :]}"
-    return path

@@ -18,7 +18,7 @@ from vtrain.commands.conclusion import conclude
 from vtrain.commands.session import Session, open_console, open_named
 from vtrain.commands.watching import JobWatcher, Stay, interval, log_sink, stay, warn_of_task
 from vtrain.core.following import Follow, looks
-from vtrain.core.references import LAST, job_id
+from vtrain.core.references import LAST
 from vtrain.core.verdict import raise_verdict
 from vtrain.errors import CommandError, ContactLostError, InterruptedByUser, NotFoundError, UsageError
 from vtrain.flags.grammar import duration_seconds
@@ -27,7 +27,7 @@ from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import ResourceKind
 from vtrain.messages.states import has_ended, short
 from vtrain.output.log_sinks import ChosenLines, LogSink
-from vtrain.output.terminal import clock, on_one_line
+from vtrain.output.terminal import clock
 from vtrain.times import NANOSECONDS
 
 if TYPE_CHECKING:
@@ -79,7 +79,13 @@ def logs(
         found.append(_Log(session, name, query))
         warn_of_task(session, name, stream.task_name)
     if len(found) > 1:
-        _mark(found)
+        from vtrain.output.compared import labels_of
+
+        shown = [log.session.jobs.get(log.name) for log in found]
+        for log, job, mark in zip(
+            found, shown, labels_of([(job.name, job.display_name) for job in shown]), strict=True
+        ):
+            log.job, log.mark = job, mark
     sink = log_sink(found[0].session, stream)
     if lines.grep or last is not None:
         sink = ChosenLines(sink, word=lines.grep.encode(), last=last)
@@ -110,16 +116,6 @@ def _count(text: str) -> int | None:
     if not text.isascii() or not text.isdecimal() or int(text) > MOST_LINES:
         raise UsageError(f"--tail: expected a number up to {MOST_LINES}, or all, found {text!r}.")
     return int(text)
-
-
-def _mark(found: Sequence[_Log]) -> None:
-    """Give each job a mark: its display name, or where others have the same its id."""
-    for log in found:
-        log.job = log.session.jobs.get(log.name)
-    names = Counter(log.job.display_name for log in found if log.job is not None)
-    for log in found:
-        shown = log.job.display_name if log.job is not None else ""
-        log.mark = on_one_line(shown) if shown and names[shown] == 1 else job_id(log.name)
 
 
 def _show_so_far(found: Sequence[_Log], sink: LogSink, *, more_follows: bool) -> None:

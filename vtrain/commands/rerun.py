@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from vtrain.backends import RepeatableBackend
-from vtrain.command_log import masked_line
+from vtrain.command_log import masked_line, split_line
 from vtrain.commands.session import open_named, vtrain_argv
 from vtrain.errors import ConfigError, InterruptedByUser, PackagingError, UnavailableError
 from vtrain.flags.options import CommonFlags, NewestFlag, PlaceFlags, WatchFlag
@@ -75,7 +75,7 @@ def with_arguments(words: tuple[str, ...], given: tuple[str, ...]) -> tuple[str,
     An option takes the place of those of its name, and a new one is added. If the first word is no option,
     the words replace all arguments.
     """
-    head, tail = _split(words)
+    head, tail = split_line(words)
     if not given:
         return words
     if not _is_option(given[0]):
@@ -112,15 +112,9 @@ def _is_option(word: str) -> bool:
 
 def with_wait(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words with the flags that follow the job, and stop it when the command is interrupted."""
-    head, tail = _split(words)
+    head, tail = split_line(words)
     named = [word for word in head if not word.startswith("-")]
     return (*head, *STAYS, *tail) if any(word in CREATES for word in named[:3]) else words
-
-
-def _split(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """vtrain's own words, and from `--` on the trainer's."""
-    cut = words.index("--") if "--" in words else len(words)
-    return words[:cut], words[cut:]
 
 
 class _Watch:

@@ -7,10 +7,12 @@ import re
 import shutil
 import sys
 import threading
+import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from vtrain.backends.interface import Backend, CommandLine
@@ -159,9 +161,6 @@ def _has_display() -> bool:
 @contextmanager
 def _browser(url: str) -> Iterator[None]:
     """A browser that is led to the address by a private page, as others can read its command line."""
-    import webbrowser
-    from tempfile import NamedTemporaryFile
-
     with NamedTemporaryFile("w", prefix="vtrain-", suffix=".html") as page:
         page.write(f'<meta http-equiv="refresh" content="0; url={url}/"><title>vtrain</title>')
         page.flush()

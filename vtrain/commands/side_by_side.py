@@ -15,7 +15,7 @@ from vtrain.flags.options import CommonFlags, ComparedFlag, PlaceFlags
 from vtrain.messages.names import ANY_JOB
 from vtrain.messages.states import short
 from vtrain.output.colours import Role, dim, has_colours, paint, state_role
-from vtrain.output.compared import Compared, Document, compared, package_of, side_labels, side_of
+from vtrain.output.compared import Compared, Document, compared, labels_of, package_of, side_of
 from vtrain.output.layout import GAP, column_widths, in_columns
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.output.trials import pairs_text, shown_value
@@ -42,7 +42,7 @@ def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> Non
         job, home = session.jobs.get(name), session.settings.home if session.is_local else None
         sides.append(side_of(job, home))
         packages.append(package_of(job, home) if home is not None else None)
-    labels = side_labels(sides)
+    labels = labels_of([(side["name"], side["displayName"]) for side in sides])
     rows = compared(sides)
     changed = list(changed_files(packages, labels))
     if console.format is not None:

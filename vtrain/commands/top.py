@@ -23,6 +23,7 @@ from vtrain.flags.grammar import duration_seconds
 from vtrain.flags.options import CommonFlags, PlaceFlags, TopFlags
 from vtrain.messages.names import CUSTOM_JOB
 from vtrain.messages.states import has_ended
+from vtrain.output.live_table import LiveTable
 from vtrain.runtime.capacity.offer import DeviceUse, device_uses
 from vtrain.sizes import MIB, memory_in_words
 from vtrain.times import duration_in_words
@@ -86,7 +87,6 @@ def top(top: TopFlags, place: PlaceFlags, common: CommonFlags) -> None:
         watched = _watched(session, name)
         _show_once(session, meter.documents(watched), UNREADABLE if watched else NOTHING)
         return
-    from vtrain.output.live_table import LiveTable
 
     with LiveTable() as table:
         while True:

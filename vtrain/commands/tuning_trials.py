@@ -13,7 +13,7 @@ from typing import Any
 
 from vtrain.atomic import publish_file
 from vtrain.backends import RepeatableBackend
-from vtrain.command_log import masked_line
+from vtrain.command_log import masked_line, split_line
 from vtrain.commands.conclusion import model_folder
 from vtrain.commands.selection import show_list
 from vtrain.commands.servers import needed_modules
@@ -147,12 +147,11 @@ def _typed_line(session: Session, name: str) -> list[str] | None:
     """
     if not isinstance(session.jobs, RepeatableBackend) or (typed := session.jobs.command(name)) is None:
         return None
-    words = list(typed.words)
-    cut = words.index("--") if "--" in words else len(words)
-    starts = [at for at, word in enumerate(words[:cut]) if word in ("tune", "create")]
+    words, tail = split_line(typed.words)
+    starts = [at for at, word in enumerate(words) if word in ("tune", "create")]
     if not starts:
         return None
-    kept, waiting = ["run"], iter(words[starts[0] + 1 : cut])
+    kept, waiting = ["run"], iter(words[starts[0] + 1 :])
     rows = {
         spelled: (row, group in _ABOUT_THE_TRAINER or spelled == "--backend")
         for group in groups_of(TuneLine)
@@ -164,7 +163,7 @@ def _typed_line(session: Session, name: str) -> list[str] | None:
         row, is_kept = rows.get(flag, (None, not word.startswith("-")))
         value = [next(waiting, "")] if row is not None and not row.is_switch and not equals else []
         kept += [word, *value] if is_kept else []
-    return [*kept, "--", *words[cut + 1 :]]
+    return [*kept, "--", *tail[1:]]
 
 
 _ABOUT_THE_TRAINER = (EntryFlags, TrainerFlags, ContainerFlags)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
-from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, Origin, named
+from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, Origin, named, nobody
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
@@ -82,7 +82,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     output_image_uri: str = ""
     unknown_fields: dict[str, Any] = {}
-    blame: Origin = lambda error: error
+    blame: Origin = nobody
     paths: PathRoot = CUSTOM_JOB_PATHS
     wrap: Callable[[Job], Job] = lambda job: job
 
@@ -175,30 +175,55 @@ def _lacks_image(pool: dict[str, Any]) -> bool:
 def compose(
     request: JobRequest,
     *,
-    executor_required: bool,
+    executor_required: bool = False,
     api_has: ApiHas = api_has_no_more,
     config: ConfigFile | None = None,
+    paths: PathRoot = CUSTOM_JOB_PATHS,
 ) -> Draft:
     """The draft of a job. Raises ConfigError or UsageError with the path of what is wrong.
 
     `api_has` decides on fields of the file that vtrain does not know. `config` is the file, where the caller
-    has read it.
+    has read it. `paths` tells the job's message.
     """
-    fold, unknown, config = lay_request(request, api_has, config)
+    if config is None and request.config:
+        config = read_config(request.config, "the fields of a CustomJobSpec")
+    described, unknown = _described(config, request, api_has) if config is not None else ({}, {})
+    name = {"displayName": request.fallback_name} if request.fallback_name else {}
+    file = Layer(config.blame_line if config is not None else nobody, described)
+    fold = Fold([Layer(nobody, name), file, *request.layers], paths.spec)
+    if request.says("labels"):
+        fold.document["labels"] = dict(sorted(fold.document["labels"].items()))  # as gcloud sends them
+    document = deepcopy(fold.document)  # layers may be laid again, and share their values with it
+    spec: dict[str, Any] = document.pop(paths.spec, {})
     has_own_pools = request.says(f"jobSpec.{POOLS}")
+    if has_own_pools:
+        unknown.get("jobSpec", {}).pop(POOLS, None)
     if executor_required and (request.source is None or request.source.in_pool_spec):
-        pools = fold.document["jobSpec"].get(POOLS) or []
+        pools = spec.get(POOLS) or []
         if has_own_pools:
             check_executors(pools, packaged=request.source is not None)
         elif config is not None:
             with config.blamed():
                 _check_config_pools(pools)
-    return draft_of(
-        fold,
-        request,
-        unknown_fields=unknown,
-        assignments=request.assignments,
-        has_file=config is not None and not has_own_pools,
+    command = tuple(spec.get(EVERY_POOL, {}).get("command", ()))
+    try:
+        source = _spread(spec, request.source, has_file=config is not None and not has_own_pools)
+    except FieldError as error:
+        raise fold.blame(error) from error
+    for index, pool in enumerate(spec.get(POOLS) or []):
+        fold.say_spread(index, pool)
+    if spec or paths.spec == "jobSpec":
+        document[paths.spec] = spec
+    for assignment in request.assignments:
+        fold.say(assign(document, assignment, paths), named("--set"))
+    return Draft(
+        document=document,
+        source=source,
+        command=command,
+        output_image_uri=request.output_image_uri,
+        unknown_fields={paths.spec if name == "jobSpec" else name: unknown[name] for name in unknown},
+        blame=fold.blame,
+        paths=paths,
     )
 
 
@@ -237,62 +262,6 @@ def _check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def lay_request(
-    request: JobRequest, api_has: ApiHas, config: ConfigFile | None = None, spec: str = "jobSpec"
-) -> tuple[Fold, dict[str, Any], ConfigFile | None]:
-    """The layers of a request over its file, what of the file is unknown, and the file."""
-    name = {"displayName": request.fallback_name} if request.fallback_name else {}
-    fold = Fold([Layer(lambda error: error, name)], spec)
-    if config is None and request.config:
-        config = read_config(request.config, "the fields of a CustomJobSpec")
-    document, unknown = _described(config, request, api_has) if config else ({"jobSpec": {}}, {})
-    fold.lay(Layer(config.blame_line if config else lambda error: error, document))
-    for layer in request.layers:
-        fold.lay(layer)
-    if request.says("labels"):
-        fold.document["labels"] = dict(sorted(fold.document["labels"].items()))  # as gcloud sends them
-    if request.says(f"jobSpec.{POOLS}"):
-        unknown.get("jobSpec", {}).pop(POOLS, None)
-    return fold, unknown, config
-
-
-def draft_of(
-    fold: Fold,
-    request: JobRequest,
-    *,
-    unknown_fields: dict[str, Any],
-    assignments: Sequence[str],
-    has_file: bool = False,
-    paths: PathRoot = CUSTOM_JOB_PATHS,
-) -> Draft:
-    """The draft of folded layers, with the request's trainer in the pools, and assignments on top.
-
-    `has_file` says that the pools are a file's. Raises as `compose` does.
-    """
-    document = deepcopy(fold.document)  # layers may be laid again, and share their values with it
-    spec: dict[str, Any] = document.get(paths.spec, {})
-    command = tuple(spec.get(EVERY_POOL, {}).get("command", ()))
-    try:
-        source = _spread(spec, request.source, has_file=has_file)
-    except FieldError as error:
-        raise fold.blame(error) from error
-    for index, pool in enumerate(spec.get(POOLS) or []):
-        fold.say_spread(index, pool)
-    if spec or paths.spec == "jobSpec":
-        document[paths.spec] = spec
-    for assignment in assignments:
-        fold.say(assign(document, assignment, paths), named("--set"))
-    return Draft(
-        document=document,
-        source=source,
-        command=command,
-        output_image_uri=request.output_image_uri,
-        unknown_fields=unknown_fields,
-        blame=fold.blame,
-        paths=paths,
-    )
-
-
 def _spread(spec: dict[str, Any], source: TrainerSource | None, *, has_file: bool) -> TrainerSource | None:
     """Spread over a spec's pools what layers say of the first and of every one. The trainer, if there is one.
 
@@ -313,7 +282,11 @@ def _spread(spec: dict[str, Any], source: TrainerSource | None, *, has_file: boo
             )
         source = _settle_module(pools, source)
     elif image and has_file:
-        _set_executor_image(pools, image)
+        tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
+        if not tasks:
+            raise UsageError("--executor-image-uri is for Python packages, and the file describes none.")
+        for task in tasks:
+            task["executorImageUri"] = image
     elif image:
         pools = pools or [{"replicaCount": 1}]
         for pool in filter(None, pools):
@@ -344,9 +317,9 @@ def _described(
             check_place(content, CUSTOM_JOB_PATHS)
             job = {name: value for name, value in content.items() if name not in CustomJob.output_fields}
             document, unknown = _normalise(CustomJob, job, request, api_has)
-            document = {"jobSpec": {}} | document
-    if is_default_output((document["jobSpec"].get("baseOutputDirectory") or {}).get("outputUriPrefix", "")):
-        del document["jobSpec"]["baseOutputDirectory"]  # of the printed job: each has its own
+    spec = document.get("jobSpec", {})
+    if is_default_output((spec.get("baseOutputDirectory") or {}).get("outputUriPrefix", "")):
+        del spec["baseOutputDirectory"]  # of the printed job: each has its own
     return document, unknown
 
 
@@ -394,15 +367,6 @@ def make_source(
         in_pool_spec=in_pool_spec,
         **lists,
     )
-
-
-def _set_executor_image(pools: list[dict[str, Any]], image: str) -> None:
-    """Give the pools of a file the image of the flag. Raises UsageError where none would run in it."""
-    tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
-    if not tasks:
-        raise UsageError("--executor-image-uri is for Python packages, and the file describes none.")
-    for task in tasks:
-        task["executorImageUri"] = image
 
 
 def _settle_module(pools: list[dict[str, Any]], source: TrainerSource) -> TrainerSource:

@@ -8,7 +8,7 @@ layers describe: `FIRST_POOL` is a part of the first one, and `EVERY_POOL` is wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -30,9 +30,19 @@ class Layer(msgspec.Struct, frozen=True):
     document: Document
 
 
-def named(words: str) -> Origin:
-    """The origin that goes by these words, such as a flag."""
-    return lambda error: ConfigError(f"{words}: {error.message.removeprefix(f'{words}: ')}", hint=error.hint)
+def named(words: str, field: str = "") -> Origin:
+    """The origin that goes by these words, such as a flag; an error about its `field` does not repeat it."""
+
+    def blamed(error: FieldError) -> ConfigError:
+        place = error.path if field.endswith(error.path) else words
+        return ConfigError(f"{words}: {error.message.removeprefix(f'{place}: ')}", hint=error.hint)
+
+    return blamed
+
+
+def nobody(error: FieldError) -> VtrainError:
+    """The origin of what vtrain adds itself, which leaves the error as it is."""
+    return error
 
 
 def at(path: str, value: Any) -> Document:
@@ -53,26 +63,26 @@ class Fold:
         for layer in layers:
             self.lay(layer)
 
-    def lay(self, layer: Layer, *, replaced: Collection[str] = ()) -> None:
-        """Lay one more over the others. What stands at the `replaced` paths is not merged."""
+    def lay(self, layer: Layer) -> None:
+        """Lay one more over the others. None takes away what is below it, for the next ones to begin anew."""
         above = {self._spec if name == "jobSpec" else name: value for name, value in layer.document.items()}
         if POOLS in above.get(self._spec, {}):  # whole pools: what was said of the first is below them
             self.document.get(self._spec, {}).pop(FIRST_POOL, None)
             self.say(f"{self._spec}.{FIRST_POOL}", layer.origin)
-        self.document = self._laid(self.document, above, "", layer.origin, replaced)
+        self.document = self._laid(self.document, above, "", layer.origin)
 
-    def _laid(self, below: Any, above: Any, path: str, origin: Origin, replaced: Collection[str]) -> Any:
+    def _laid(self, below: Any, above: Any, path: str, origin: Origin) -> Any:
         if not isinstance(above, dict):
             if below is None:
                 self.origins[path] = origin
             else:
                 self.say(path, origin)
             return above
-        if not isinstance(below, dict) or path in replaced:
+        if not isinstance(below, dict):
             self.say(path, origin)
             below = {}
         changes = {
-            name: self._laid(below.get(name), value, f"{path}.{name}" if path else name, origin, replaced)
+            name: self._laid(below.get(name), value, f"{path}.{name}" if path else name, origin)
             for name, value in above.items()
         }
         return below | changes

@@ -17,6 +17,7 @@ from vtrain.backends import EnvironmentBackend, JobBackend, Plan, ServiceBackend
 from vtrain.errors import ConfigError, PackagingError, StorageError
 from vtrain.messages.resources import spec_of
 from vtrain.packaging.distributions import with_brought_along
+from vtrain.packaging.pep517 import check_install
 from vtrain.packaging.prebuilt import ANY, DEFAULT, contents
 from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
 from vtrain.packaging.sdist_plan import SdistPlan
@@ -24,6 +25,7 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.settings import make_home
 from vtrain.sizes import size_in_words
 from vtrain.staging import Buckets, Show, file_uri, join_uri
+from vtrain.uv_program import known_indexes
 
 if TYPE_CHECKING:
     from vtrain.backends.image_order import ImageOrder
@@ -108,8 +110,6 @@ def plan_package(
     Raises ConfigError and PackagingError, as packaging would.
     """
     if indexes is None:
-        from vtrain.uv_program import known_indexes
-
         indexes = known_indexes(os.environ)
     return plan_sdist(
         source,
@@ -292,8 +292,6 @@ def package_and_stage(
     try:
         built = build_sdist(package, place.packages, progress=tell)
         if is_sent:
-            from vtrain.packaging.pep517 import check_install
-
             check_install(built.install_order, place.warn)
     except OSError as error:
         raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error

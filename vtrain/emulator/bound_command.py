@@ -7,6 +7,7 @@ It becomes the command, so it imports the standard library alone. Only Linux end
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -21,8 +22,6 @@ def main(parent: int, argv: list[str]) -> None:
     for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # Python has changed them
         signal.signal(number, signal.SIG_DFL)
     if sys.platform == "linux":
-        import ctypes
-
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it ended before the kernel knew
             os._exit(128 + signal.SIGKILL)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -15,6 +14,7 @@ from vtrain.ai_platform.tables import CUSTOM
 from vtrain.ai_platform.training_input import LegacyJob, TrainingInput
 from vtrain.ai_platform.translation import translate
 from vtrain.core.config_file import ConfigFile, read_config
+from vtrain.core.job_layers import Document, Fold, Layer, nobody
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.ai_platform_options import PackageFlags, SubmitFlags
 from vtrain.flags.grammar import split_list
@@ -25,7 +25,6 @@ from vtrain.messages.service_documents import split_unknown
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import user_path
 
-Document = dict[str, Any]
 Remainder = tuple[str, ...] | None
 _JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 
@@ -53,13 +52,10 @@ def read_request(
     document = _described(file) if file is not None else {}
     given = document.get("trainingInput", {})
     uris, files = _packages(flags.packages)
-    merged = given | fields | {"packageUris": list(uris)}
-    for role in ("masterConfig", "workerConfig", "parameterServerConfig"):
-        if role in fields:
-            merged[role] = given.get(role, {}) | fields[role]
+    fold = Fold([Layer(nobody, given), Layer(nobody, fields | {"packageUris": list(uris)})])
     job = LegacyJob(
         job_id=name,
-        training_input=read_message(TrainingInput, merged),
+        training_input=read_message(TrainingInput, fold.document),
         labels=labels if labels is not None else document.get("labels", {}),
         prediction_input=document.get("predictionInput"),
     )

@@ -22,6 +22,7 @@ from typer.exceptions import TyperException
 from vtrain.errors import InterruptedByUser, UsageError
 from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags
 from vtrain.flags.row import REQUIRED, FlagGroup, FlagSet, Row, flag_name, rows_of
+from vtrain.messages.nearest import nearest
 from vtrain.output.writing import print_text
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ class FlagCommand(TyperCommand):
                 raise UsageError(error.format_message(), hint=hint) from None
             # Of the names that the parser offers, most share two letters with what was meant.
             from vtrain.flags.synonyms import FLAGS, meant
-            from vtrain.messages.nearest import nearest
 
             near = meant(option, FLAGS, lambda target: target.partition("=")[0] in known)
             near = near or nearest(option, error.possibilities or (), cutoff=_NEAR)

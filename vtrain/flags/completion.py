@@ -177,14 +177,17 @@ def models(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 
 def commands(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The commands below the words that `vtrain help` is given so far."""
+    """The commands below the words that `vtrain help` is given so far; pages once a word has begun."""
+    from vtrain.flags.topics import topics
+
     group: Any = ctx.find_root().command
     words = ctx.params.get("words") or ()
     for word in words:
         group = group.get_command(ctx, word)
         if not hasattr(group, "list_commands"):
             return []
-    return beginning([*group.list_commands(ctx), *(() if words else ("flags",))], incomplete)
+    pages = () if words else ("flags", *(("topics", *topics()) if incomplete else ()))
+    return beginning([*group.list_commands(ctx), *pages], incomplete)
 
 
 def beginning(words: Iterable[str], incomplete: str) -> list[str]:

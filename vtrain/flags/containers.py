@@ -6,6 +6,7 @@ And `--credentials`, which replicas of the backend process are given too. Withou
 from __future__ import annotations
 
 import csv
+import ipaddress
 import os
 import posixpath
 import re
@@ -149,8 +150,6 @@ def read_host(text: str) -> str:
 
 
 def _is_address(text: str) -> bool:
-    import ipaddress
-
     try:
         ipaddress.ip_address(text)
     except ValueError:

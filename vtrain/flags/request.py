@@ -149,7 +149,11 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
     project, job = found or (None, None)
     if project is None or job is None or is_named or names_what_runs(spec, trainer, pools):
         line = JobLine(spec=spec, trainer=trainer, unused=project)
-        return _with_changes(line, pools, ProjectJob()) if _are_of_trainer(pools, line) else line
+        says_what = spec.config is not None or any(key in pool for pool in pools for key in NAMING_KEYS)
+        has_trainer = trainer.local_package_path is not None or trainer.python_module or trainer.script
+        if pools and has_trainer and not says_what:  # they say where the trainer of the flags runs
+            return _with_changes(line, pools, ProjectJob())
+        return line
     check_job(project, job)
     if spec.python_package_uris:
         raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
@@ -179,14 +183,6 @@ def _with_changes(line: JobLine, pools: Sequence[Pool], job: ProjectJob) -> JobL
         job=job,
         changes=pools,
     )
-
-
-def _are_of_trainer(pools: Sequence[Pool], line: JobLine) -> bool:
-    """Whether the pools say where the trainer of the flags runs, and none says what else does."""
-    trainer = line.trainer
-    named = trainer.local_package_path is not None or trainer.python_module or trainer.script
-    says_what = any(key in pool for pool in pools for key in NAMING_KEYS)
-    return bool(pools and named) and line.spec.config is None and not says_what
 
 
 def _check_said_once(spec: SpecFlags, trainer: TrainerFlags, pools: Sequence[Pool]) -> None:

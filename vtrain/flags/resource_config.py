@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from vtrain.core.config_file import read_config
-from vtrain.core.job_layers import Fold
+from vtrain.core.job_layers import Document, Fold
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import split_dict, whole_number
 from vtrain.flags.job_options import PersistentResourceFlags
@@ -21,16 +21,7 @@ from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.rules import check_resource_accelerator, check_resource_pools
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more, split_unknown
 
-Document = dict[str, Any]
 POOLS = "resourcePools"
-
-
-class FilePools(msgspec.Struct, frozen=True, kw_only=True):
-    """The pools of a file, the fields in them that are not known, and a sentence about what else it holds."""
-
-    pools: Sequence[Document] = ()
-    unknown_fields: Document = {}
-    warnings: tuple[str, ...] = ()
 
 
 class ResourceDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,47 +65,44 @@ def compose_resource(
     given = Fold(resource_layers(flags, project)).document
     flag_pools = parse_resource_pools(flags.resource_pool_spec)
     check_flag_pools(flag_pools)
-    file = _read_file(flags, api_has)
-    pools = [*file.pools, *map(resource_pool_document, flag_pools)]
+    file_pools, unknown, warnings = _read_file(flags, api_has)
+    pools = [*file_pools, *map(resource_pool_document, flag_pools)]
     if not pools:
         raise ConfigError("--config: the name of the file is empty.", hint="Give --config=FILE.")
     return ResourceDraft(
         resource_id=flags.persistent_resource_id or "",
         resource=read_message(PersistentResource, given | {POOLS: pools}),
-        unknown_fields=file.unknown_fields,
-        warnings=(*file.warnings, *unused_keys(flag_pools)),
+        unknown_fields=unknown,
+        warnings=(*warnings, *unused_keys(flag_pools)),
     )
 
 
-def _read_file(flags: PersistentResourceFlags, api_has: ApiHas) -> FilePools:
+def _read_file(
+    flags: PersistentResourceFlags, api_has: ApiHas
+) -> tuple[list[Document], Document, tuple[str, ...]]:
+    """The pools of the file, what is not known in them, and a sentence about what else it holds."""
     if not flags.config:
-        return FilePools()
+        return [], {}, ()
     config = read_config(flags.config, "the fields of a PersistentResource")
     with config.blamed():
         content = with_json_names(PersistentResource, config.content)
         pools, unknown = _split(content, allowed=flags.allow_unknown_fields, api_has=api_has)
     unused = [str(name) for name in content if name != POOLS]
     warning = f"{config.origin}: only {POOLS} counts, and {', '.join(unused)} is left out; flags say it."
-    return FilePools(pools=pools, unknown_fields=unknown, warnings=(warning,) if unused else ())
+    return pools, unknown, (warning,) if unused else ()
 
 
 def _split(content: Document, *, allowed: bool, api_has: ApiHas) -> tuple[list[Document], Document]:
     """The pools of a file, checked, and what is not known in them; other fields are checked, and go."""
-    if not content.get(POOLS):
-        _check_names(content)
+    for name in content if not content.get(POOLS) else ():
+        if name not in fields(PersistentResource):
+            read_message(PersistentResource, {name: None})  # which names the nearest field
     only_pools = {POOLS: content.get(POOLS)}
     pools, unknown = accepted_fields(PersistentResource, only_pools, allowed=allowed, api_has=api_has)
     others, _ = split_unknown(PersistentResource, {k: v for k, v in content.items() if k != POOLS})
     message = read_message(PersistentResource, others | pools)
     check_resource_pools(message.resource_pools)
     return to_document(message)[POOLS], unknown
-
-
-def _check_names(content: Document) -> None:
-    """Raise ConfigError, with the nearest name, for a field that a PersistentResource does not have."""
-    for name in content:
-        if name not in fields(PersistentResource):
-            read_message(PersistentResource, {name: None})
 
 
 FLAG = "--resource-pool-spec"
@@ -132,12 +120,11 @@ _PAIRS = (("min-replica-count", "max-replica-count"), ("accelerator-type", "acce
 
 def parse_resource_pools(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
     """The pools of repeated flags, numbers as such. Raises UsageError where one does not parse."""
-    return tuple(_with_numbers(split_dict(value, FLAG, KEYS)) for value in values)
-
-
-def _with_numbers(pool: dict[str, str]) -> dict[str, Any]:
-    numbers = {key: whole_number(pool[key], f"{FLAG}: {key}") for key in _NUMBERS if key in pool}
-    return pool | numbers
+    pools = [split_dict(value, FLAG, KEYS) for value in values]
+    return tuple(
+        pool | {key: whole_number(pool[key], f"{FLAG}: {key}") for key in _NUMBERS if key in pool}
+        for pool in pools
+    )
 
 
 def check_flag_pools(pools: Sequence[Mapping[str, Any]]) -> None:
@@ -149,19 +136,14 @@ def check_flag_pools(pools: Sequence[Mapping[str, Any]]) -> None:
         if "machine-type" not in pool:
             raise ConfigError(f"{where} needs machine-type.", hint="Add machine-type=n1-standard-4.")
         for pair in _PAIRS:
-            _check_pair(where, pool, pair)
+            given = [key for key in pair if key in pool]
+            if len(given) == 1:
+                raise ConfigError(f"{where} has {given[0]} without {pair[1 - pair.index(given[0])]}.")
         if "replica-count" not in pool and "min-replica-count" not in pool:
             raise ConfigError(
                 f"{where} needs replica-count.", hint="Or min-replica-count and max-replica-count."
             )
         check_resource_accelerator(f"{where}: accelerator-type", pool.get("accelerator-type", ""))
-
-
-def _check_pair(where: str, pool: Mapping[str, Any], pair: tuple[str, str]) -> None:
-    given = [key for key in pair if key in pool]
-    if len(given) == 1:
-        missing = pair[1 - pair.index(given[0])]
-        raise ConfigError(f"{where} has {given[0]} without {missing}.")
 
 
 def resource_pool_document(pool: Mapping[str, Any]) -> dict[str, Any]:

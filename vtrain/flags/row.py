@@ -139,7 +139,7 @@ def layers_of(flags: FlagGroup) -> Iterator[Layer]:
         words = flag_name(name, row)
         value = row.read(value, words) if row.read is not None else value
         if value is not None and (value or (row.empty or flags.empty) is CLEARS):
-            yield Layer(named(words), at(row.to, value))
+            yield Layer(named(words, row.to), at(row.to, value))
 
 
 def fields_of(flags: FlagGroup) -> Document:

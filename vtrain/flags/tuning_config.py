@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from vtrain.core.compose import Draft, JobRequest, check_place, draft_of, lay_request
+from vtrain.core.compose import Draft, JobRequest, check_place, compose
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
-from vtrain.core.job_layers import Document, Fold, Layer
+from vtrain.core.job_layers import Document, Fold, Layer, nobody
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.request import resource_layers
 from vtrain.flags.row import fields_of
@@ -27,7 +27,7 @@ from vtrain.messages.rules import check_enum_names
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
 
 TRIAL = "trialJobSpec"
-_PATHS = PathRoot(job=HyperparameterTuningJob, spec=TRIAL)
+TUNING_PATHS = PathRoot(job=HyperparameterTuningJob, spec=TRIAL)
 
 
 def check_given(flags: TuningFlags) -> None:
@@ -76,37 +76,34 @@ def compose_tuning(
     document, unknown = _described(file, api_has)
     if not trial.fallback_name:  # which comes with the project's job: another file is the one that is given
         trial = msgspec.structs.replace(trial, config=None)
-    fold, unknown_below, _ = lay_request(trial, api_has, spec=TRIAL)
-    if not (trial.fallback_name or trial.source):
-        del fold.document[TRIAL]  # nobody but the file says what a trial runs
-    fold.lay(Layer(file.blame_line, document))
-    for name in ("maxTrialCount", "parallelTrialCount"):
-        fold.document.setdefault(name, 1)
-    return draft_of(
-        _with_flags(fold, resource_layers(flags, project)),
+    layers = _of_fields(resource_layers(flags, project), document, trial)
+    if any("labels" in layer.document for layer in layers):
+        layers.insert(0, Layer(nobody, {"labels": None}))
+    counts = Layer(nobody, {"maxTrialCount": 1, "parallelTrialCount": 1})
+    request = msgspec.structs.replace(
         trial,
-        unknown_fields=({TRIAL: unknown_below["jobSpec"]} if unknown_below else {}) | unknown,
-        assignments=flags.assignments,
-        paths=_PATHS,
+        layers=(counts, *trial.layers, Layer(file.blame_line, document), *layers),
+        assignments=tuple(flags.assignments),
     )
+    draft = compose(request, api_has=api_has, paths=TUNING_PATHS)
+    return msgspec.structs.replace(draft, unknown_fields=draft.unknown_fields | unknown)
 
 
-def _with_flags(fold: Fold, layers: Sequence[Layer]) -> Fold:
-    """The flags over all else, where the file has what they are about; labels in place of the file's.
+def _of_fields(layers: Sequence[Layer], document: Document, trial: JobRequest) -> list[Layer]:
+    """The layers of flags about what there is: a study is in the file, the job of trials there or in `trial`.
 
     Raises ConfigError for a flag about trials, where nothing tells their job.
     """
-    said = Fold(layers).document.get("jobSpec", {})
-    if TRIAL not in fold.document and any(said.values()):
-        raise ConfigError(
-            f"--config: the file has no trialJobSpec, which is where {', '.join(said)} belongs.",
-            hint="Describe the job of a trial under trialJobSpec.",
-        )
-    lacking = {"jobSpec", "studySpec"} - {"jobSpec" if name == TRIAL else name for name in fold.document}
-    for layer in layers:
-        if lacking.isdisjoint(layer.document):
-            fold.lay(layer, replaced=("labels",))
-    return fold
+    lacking = {"studySpec"} - document.keys()
+    if not (TRIAL in document or trial.fallback_name or trial.source):
+        lacking.add("jobSpec")
+        said = Fold(layers).document.get("jobSpec", {})
+        if any(said.values()):
+            raise ConfigError(
+                f"--config: the file has no trialJobSpec, which is where {', '.join(said)} belongs.",
+                hint="Describe the job of a trial under trialJobSpec.",
+            )
+    return [layer for layer in layers if lacking.isdisjoint(layer.document)]
 
 
 def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]:
@@ -119,7 +116,7 @@ def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]
         if "jobSpec" in content:
             hint = "Rename the field."
             raise FieldError("jobSpec", f"the job of each trial is called {TRIAL}.", hint=hint)
-        check_place(content, _PATHS)
+        check_place(content, TUNING_PATHS)
         known, unknown = accepted_fields(HyperparameterTuningJob, content, allowed=False, api_has=api_has)
         job = read_message(HyperparameterTuningJob, known)
         if job.trial_job_spec is not None:

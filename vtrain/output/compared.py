@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
@@ -21,6 +22,7 @@ from vtrain.packaging.archive import SNAPSHOT, read_metadata
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.home import Home
+from vtrain.runtime.machines import machine_in_words
 from vtrain.runtime.output_numbers import LAST_OUTPUT, job_numbers, number_of
 from vtrain.staging import LocalBuckets
 
@@ -102,10 +104,10 @@ def compared(sides: Sequence[Document]) -> list[Compared]:
     ]
 
 
-def side_labels(sides: Sequence[Document]) -> list[str]:
-    """A name for each side: its own, with the first digits of its id where several are called so."""
-    names = [on_one_line(side["displayName"]) for side in sides]
-    ids = [side["name"].rpartition("/")[2][:DIGITS] for side in sides]
+def labels_of(jobs: Sequence[tuple[str, str]]) -> list[str]:
+    """A label for each full and display name: the latter, with digits of the id where several have it."""
+    names = [on_one_line(display_name) for _, display_name in jobs]
+    ids = [name.rpartition("/")[2][:DIGITS] for name, _ in jobs]
     return [
         name if name and names.count(name) == 1 else "-".join(filter(None, (name, own_id)))
         for name, own_id in zip(names, ids, strict=True)
@@ -148,10 +150,7 @@ def _setup(job: Job, home: Path | None) -> Document:
         found["command"] = " ".join(masked_words(task.command))
     machine = pool.machine_spec if pool is not None else None
     if machine is not None:
-        gpus = (
-            f" + {machine.accelerator_count} {machine.accelerator_type}" if machine.accelerator_type else ""
-        )
-        found["machine"] = machine.machine_type + gpus
+        found["machine"] = machine_in_words(machine)
     found["replicas"] = sum(each.replica_count for each in spec.worker_pool_specs)
     variables = masked_document(to_document(task)).get("env", ()) if task is not None else ()
     found |= {f"env.{each['name']}": each.get("value", "") for each in variables}
@@ -166,6 +165,11 @@ def flat(document: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments and metrics of a document by the names of their columns, such as `args.lr`."""
     values = ((f"{kind}.{name}", value) for kind in (METRICS, ARGS) for name, value in document[kind].items())
     return {name: value for name, value in values if value is not None}
+
+
+def counted_columns(documents: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """The number of documents that have each column."""
+    return Counter(name for document in documents for name in flat(document))
 
 
 def sorted_documents(documents: Iterable[Document], key: str) -> list[Document]:

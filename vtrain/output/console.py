@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vtrain.errors import OutputError, VtrainError
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.output.colours import Piece, Role, dim, has_colours, painted
-from vtrain.output.terminal import SGR, StatusLine, in_width, visible
+from vtrain.output.terminal import SGR, StatusLine, from_home, in_width, visible
 from vtrain.output.writing import in_haste, write_all
 
 if TYPE_CHECKING:
@@ -195,6 +195,11 @@ class Console:
     def _write_lines(self, *pieces: str | Piece) -> None:
         """Write lines of their own: a trainer's last line may have no newline."""
         start = "\n" if self._place(stderr=True) in self._unended else ""
+        if sys.stderr.isatty():
+            pieces = tuple(
+                each._replace(text=from_home(each.text)) if isinstance(each, Piece) else from_home(each)
+                for each in pieces
+            )
         text = painted(pieces, coloured=self.has_colours)
         self.write(f"{start}{text}\n".encode("utf-8", "backslashreplace"), stderr=True)
 

@@ -46,6 +46,12 @@ def on_one_line(text: str) -> str:
     return text if text.isascii() and text.isprintable() else re.sub(_IN_A_NAME, _escape, text)
 
 
+def from_home(text: str) -> str:
+    """A text for people with `~` in place of the user's home in its paths, where a shell would read it."""
+    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 - a text
+    return re.sub(rf"(?<![^\s(]){re.escape(home)}/", "~/", text) if home.startswith("/") else text
+
+
 def for_terminal(line: bytes) -> bytes:
     """A trainer's UTF-8 made safe for a terminal: colours stay, and end with the line.
 
@@ -80,6 +86,7 @@ def in_width(text: str, *, before: int = 0, indent: str = "") -> str:
     `before` is the number of characters in front of the first line, `indent` stands before the others.
     """
     columns = message_columns()
+    text = from_home(text) if columns else text
     if not columns or (len(text) + before <= columns and "\n" not in text):
         return text
     from textwrap import wrap

@@ -223,6 +223,11 @@ def accelerator_notice(
     return f"{asked}: the GPUs of this machine stand in for them, whatever their model." if count else ""
 
 
+def machine_in_words(machine: MachineSpec) -> str:
+    """`n1-standard-4, 1 x NVIDIA_TESLA_T4`; empty for a machine that is left to the backend."""
+    return ", ".join(filter(None, (machine.machine_type, accelerators_of(machine))))
+
+
 def accelerators_of(machine: MachineSpec) -> str:
     """The accelerators of a machine in words, `2 x NVIDIA_L4`; empty without any."""
     if machine.accelerator_type not in NO_ACCELERATOR:

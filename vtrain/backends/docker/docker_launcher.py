@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -196,8 +197,6 @@ class DockerLauncher:
 
 def _clear(engine: Engine, order: JobOrder, folder: JobFolder, network: str) -> str:
     """Remove the job's containers and network. Return a sentence on files that another user still owns."""
-    from concurrent.futures import ThreadPoolExecutor
-
     labels, doing = job_labels(order.home, order.resource.id), "remove the job's containers"
     with engine_errors(doing):
         wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}

@@ -6,6 +6,7 @@ is known already, and may wait for ten seconds for a metadata server that is not
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import warnings
@@ -116,7 +117,6 @@ def _of_machine() -> Credentials | None:
     """The service account of the Google machine that this runs on."""
     if os.environ.get("NO_GCE_CHECK", "").lower() == "true":  # google-auth's variable, as the two below
         return None
-    import http.client
 
     address = os.environ.get("GCE_METADATA_HOST") or os.environ.get("GCE_METADATA_IP") or METADATA_ADDRESS
     host, _, path = address.partition("/")  # that of the emulator has a path

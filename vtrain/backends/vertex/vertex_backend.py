@@ -11,7 +11,8 @@ import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica
 from vtrain.backends.vertex.api import VertexApi, quoted, read_list, service_endpoint
-from vtrain.backends.vertex.vertex_plan import check_sendable, doubts_about, replica_views, steps_of
+from vtrain.backends.vertex.cloud_log import CloudLog
+from vtrain.backends.vertex.vertex_plan import check_sendable, doubts_about, machines_of, replica_views
 from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
 from vtrain.extras import install_command
 from vtrain.messages.codec import from_document, to_document
@@ -70,8 +71,6 @@ class VertexBackend:
 
     @cached_property
     def _log(self) -> CloudLog:
-        from vtrain.backends.vertex.cloud_log import CloudLog
-
         return CloudLog(self._settings.access, self._settings.project)
 
     def sign_in(self) -> None:
@@ -84,7 +83,8 @@ class VertexBackend:
         endpoint = masked_text(service_endpoint(self._settings.region), (), {})
         parent = str(self._within(collection_of(job))).rstrip("/")
         uri = f"{endpoint}/{self._settings.access.api_version}/{parent}"
-        return Plan(job=job, backend="vertex", doubts=doubts_about(job), steps=steps_of(job, uri))
+        steps = (f"Would send POST {uri}",)
+        return Plan(job=job, backend="vertex", doubts=doubts_about(job), notes=machines_of(job), steps=steps)
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """The replicas of the job as they will be; no request is made."""

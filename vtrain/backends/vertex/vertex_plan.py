@@ -4,6 +4,7 @@ the view of its replicas. All else the service judges."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from vtrain.backends import BackendSettings, Replica
@@ -39,8 +40,6 @@ def library_has_fields(message: str, document: Mapping[str, Any], api_version: s
     Only fields that vtrain does not know lead here: the library's import takes more than a second. Raises
     UnavailableError where it is not installed.
     """
-    from importlib import import_module
-
     try:
         from google.protobuf.json_format import Error, ParseDict
 
@@ -89,11 +88,11 @@ def doubts_about(job: Job) -> tuple[str, ...]:
     return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
 
 
-def steps_of(job: Job, uri: str) -> tuple[str, ...]:
-    """Lines of a dry run: the machines of each pool, and the request, whose address is `uri`."""
+def machines_of(job: Job) -> tuple[str, ...]:
+    """Sentences about the machines of each pool."""
     spec = spec_of(job)
     each = "" if isinstance(job, CustomJob) else " of each trial"
-    steps = []
+    notes = []
     for index, pool in enumerate(spec.worker_pool_specs if spec is not None else ()):
         given = pool.machine_spec or MachineSpec()
         known = machine(given.machine_type)
@@ -101,8 +100,8 @@ def steps_of(job: Job, uri: str) -> tuple[str, ...]:
         parts = ", ".join(filter(None, (size, accelerators_of(given))))
         count = f"{pool.replica_count} x " if pool.replica_count > 1 else ""
         if pool.task is not None and given.machine_type:
-            steps.append(f"Would run workerpool{index}{each} on {count}{given.machine_type}: {parts}.")
-    return (*steps, f"Would send POST {uri}")
+            notes.append(f"workerpool{index}{each} runs on {count}{given.machine_type}: {parts}.")
+    return tuple(notes)
 
 
 def _broken_rules(job: Job) -> list[str]:

@@ -41,7 +41,7 @@ from vtrain.messages.names import ResourceName
 from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
-from vtrain.output.compared import ARGS, METRICS, SETUP, compared, compared_job, flat, side_labels
+from vtrain.output.compared import ARGS, METRICS, SETUP, compared, compared_job, flat, labels_of
 from vtrain.output.trials import best_first, shown_value
 from vtrain.packaging.difference import changed_files
 from vtrain.rooted import Root
@@ -174,7 +174,7 @@ class Dashboard:
             key=lambda each: str(each[0]["createTime"]),
         )
         sides = [side for side, _, _ in found]
-        labels = side_labels(sides)
+        labels = labels_of([(side["name"], side["displayName"]) for side in sides])
         heads = [
             (label, address_of(side["name"]) if SETUP in side else "")
             for label, side in zip(labels, sides, strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +20,7 @@ from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, require_name
 from vtrain.messages.resources import Job, collection_of, spec_of
 from vtrain.messages.secrets import masked_document
-from vtrain.output.compared import ARGS, METRICS, Document, flat
+from vtrain.output.compared import ARGS, METRICS, Document, counted_columns
 from vtrain.output.language.format import parse_format
 from vtrain.output.language.printers import render
 from vtrain.output.trials import shown_value
@@ -158,8 +157,7 @@ def run_row(run: ExperimentRun, values: tuple[str, ...]) -> ShownJob:
 
 def columns_of(documents: Sequence[Document], first: str) -> list[str]:
     """The metrics and arguments that most of the documents have, as columns; `first` is among them."""
-    counted = Counter(name for document in documents for name in flat(document))
-    names = [name for name, _ in counted.most_common()]
+    names = [name for name, _ in counted_columns(documents).most_common()]
     kinds = ([name for name in names if name.startswith(f"{kind}.")] for kind in (METRICS, ARGS))
     found = [name for kind in kinds for name in kind[:MOST_COLUMNS]]
     return found if first in found or first not in names else [first, *found]

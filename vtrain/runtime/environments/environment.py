@@ -11,6 +11,7 @@ cache has what was installed before, and uv links its files into the environment
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,8 +100,6 @@ def make_environment(plan: EnvironmentPlan, log: Log) -> Environment:
 
 def _copy_environment(environment: Path, target: Path) -> None:
     """Copy a virtual environment; its Python commands start the copy's interpreter."""
-    import shutil
-
     binaries = environment / "bin"
 
     def left_out(folder: str, names: list[str]) -> list[str]:

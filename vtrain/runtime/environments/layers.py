@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -145,8 +146,6 @@ def _locked(path: Path, log: Log | None = None, *, wait: bool = True, shared: bo
 
 
 def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
-    import fcntl
-
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -69,7 +69,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def why_recent(self) -> str:
         """Why a thing stays that was used not long enough ago."""
-        return "used within the last hour" if self.older_than <= FRESH_SECONDS else "newer than --older-than"
+        return "used this hour" if self.older_than <= FRESH_SECONDS else "newer than --older-than"
 
     @property
     def before(self) -> float:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import tempfile
 
 MOUNT_POINT = "/gcs"
 
@@ -108,8 +109,6 @@ def _libc() -> ctypes.CDLL:
 
 def refusal() -> str:
     """Why this process cannot be shown /gcs; empty where it can: it has tried, and sees an empty one now."""
-    import tempfile
-
     folder = tempfile.mkdtemp()
     child = os.fork()
     if child == 0:
