@@ -23,6 +23,11 @@ HERE = ("--script=t.py", "--local-package-path=.")
 PLAN = ("custom-jobs", "create", "--display-name=x", "--dry-run", *HERE)
 
 
+@pytest.fixture(autouse=True)
+def script(cwd: Path) -> None:
+    (cwd / "t.py").touch()
+
+
 @pytest.mark.parametrize(
     ("bound", "said"),
     [

@@ -345,3 +345,23 @@ def test_a_dockerfile_that_cannot_be_read_is_refused(
     folder = make_tree(TRAINER if content is None else {"Dockerfile": content})
     with pytest.raises(ConfigError, match=message):
         plan(folder, "", dockerfile=folder / "Dockerfile")
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ("ENV API_TOKEN abc123def", "API_TOKEN"),
+        ("ENV A=1 \\\n# the token\n  API_TOKEN=abc123def", "API_TOKEN"),
+        ("ARG API_TOKEN=abc123def", "API_TOKEN"),
+        ("ARG API_TOKEN", ""),
+        ("ARG API_TOKEN\nENV API_TOKEN=$API_TOKEN", ""),
+        ('ENV API_TOKEN="${API_TOKEN}"', ""),
+        ("ENV TOKENIZERS_PARALLELISM=false", ""),
+    ],
+)
+def test_a_secret_that_anybody_can_read_in_the_image_is_told(make_tree, lines: str, named: str) -> None:
+    folder = make_tree({"Dockerfile": f"FROM scratch\n{lines}\nCOPY . /\n"})
+    warnings = plan(folder, "", dockerfile=folder / "Dockerfile").warnings
+    assert [f"sets {named}, which looks like a secret" in warning for warning in warnings] == [True] * bool(
+        named
+    )

@@ -19,6 +19,7 @@ from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.output.language.expressions import parse_filter
 from vtrain.output.language.yaml_writer import dump_yaml
+from vtrain.packaging.image_plan import _baked_secrets
 from vtrain.packaging.requirements import _named_url
 from vtrain.runtime.environments.installer import _CULPRITS
 from vtrain.runtime.job_error import _FRAME
@@ -50,6 +51,8 @@ CALLS: dict[str, tuple[Callable[[str], object], str]] = {
     "FROM with blanks": (base_images, "FROM a" + " " * N + "x"),
     "here-documents without an end": (base_images, "RUN <<a\n" * N),
     "a here-document's name": (base_images, "RUN <<" + "a" * N),
+    "ENV": (lambda text: list(_baked_secrets(text)), "ENV " + "a" * N),
+    "ENV behind blanks": (lambda text: list(_baked_secrets(text)), " " * N + "\t" * N),
     "a display name of dashes": (lambda text: default_repository("p", text), "-" * N + "a"),
     "a display name of dots": (lambda text: default_repository("p", text), "-." * N),
     "an image's labels": (refused(read_image_name), "a-" * N),

@@ -21,6 +21,7 @@ _PATTERNS = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?: ?[+-]\d{4}|Z)?", "<TIME>"),
     (r"\b\d{4}-\d\d-\d\d\b", "YYYY-MM-DD"),
     (r"-\d{8}-\d{6}-\d+", "-<RUN>"),
+    (r"(?m)(?<=^package )[0-9a-f]{12}\b", "<PACKAGE>   "),
     (r"\b\d\d:\d\d:\d\d\b", "hh:mm:ss"),
     (r"\b\d+:\d\d\b", "m:ss"),
     (r"\b\d+(?:\.\d+)? (?:ms|s)\b", "n s"),

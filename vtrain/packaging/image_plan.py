@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from vtrain.containers.engine import CONTENT_LABEL, KIND_LABEL
 from vtrain.containers.image_names import check_image_name
 from vtrain.digests import document_digest
 from vtrain.errors import ConfigError, PackagingError
+from vtrain.messages.secrets import is_secret
 from vtrain.packaging.direct import Member
 from vtrain.packaging.dockerfile import (
     ImageRequirements,
@@ -194,7 +196,7 @@ def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bo
         byte_count=sum(file.size for file in files),
         dockerfile_name=name if name in belonging.files else "",
         left_out=belonging.left_out,
-        warnings=(*belonging.warnings, *file_warnings(folder, files)),
+        warnings=(*belonging.warnings, *_baked_secrets(text), *file_warnings(folder, files)),
     )
     return _named(plan, folder.resolve().name)
 
@@ -212,6 +214,21 @@ def _named(plan: ImagePlan, given: str) -> ImagePlan:
     words = re.sub(r"[^a-z0-9]+", "-", given.lower())[:_SLUG_LENGTH].strip("-")
     name = f"{REPOSITORY}/{words or 'trainer'}:{content_hash[:16]}"
     return msgspec.structs.replace(plan, name=name, content_hash=content_hash)
+
+
+_CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#.*\n)*")
+_ENV_LINE = re.compile(r"^[ \t]*(?:ENV|ARG)[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
+_REFERENCE = re.compile(r"""["']?\$(?:\w+|\{\w+\})["']?""")
+_ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
+
+
+def _baked_secrets(text: str) -> Iterator[str]:
+    """A sentence for each variable or argument of the image that looks like a secret."""
+    for line in _ENV_LINE.findall(_CONTINUED.sub(" ", text)):
+        pairs = _ENV_PAIR.findall(line) or [line.partition(" ")[::2]]
+        for name, value in pairs:
+            if is_secret(name, value.strip()) and not _REFERENCE.fullmatch(value.strip()):
+                yield f"the Dockerfile sets {name}, which looks like a secret and can be read in the image"
 
 
 def _text(folder: Path, dockerfile: Path) -> str:
