@@ -99,6 +99,17 @@ def test_a_study_that_measures_nothing_stops_after_its_first_trials(vtrain: Any,
     assert vtrain("best", "train").code == vtrain("cp", "train@best:model", "x").code == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "said"), [('{"loss": NaN}', "has loss=NaN"), ('{"loss": ', "is no JSON")], ids=["NaN", "damaged"]
+)
+def test_a_study_says_what_stands_in_place_of_its_metric(
+    vtrain: Any, folder: Path, text: str, said: str
+) -> None:
+    (folder / "train.py").write_text(f"open('metrics.json', 'w').write({text!r})\n")
+    ended = vtrain("tune", "train.py", *SPACE, "-n1")
+    assert f"The trainer did not report loss; metrics.json (working directory) {said}." in ended.err
+
+
 def test_a_dry_run_is_a_file_for_the_long_command(vtrain: Any, folder: Path) -> None:
     planned = vtrain("tune", "train.py", *SPACE, "-j2", "--dry-run")
     assert planned.code == 0, planned.err

@@ -94,6 +94,8 @@ def test_a_name_of_a_metric_is_on_one_line(tmp_path: Path) -> None:
         ("metrics.json", '{"loss": Infinity}', {"loss": "Infinity"}),
         ("metrics.json", '{"loss": 0.5', {"metrics.json": "no JSON"}),
         ("metrics.json", "", {}),
+        ("metrics.json", "null", {}),
+        ("metrics.json", json.dumps({"loss": 0.5, "all": dict.fromkeys(map(str, range(200_000)), 1)}), {}),
     ],
 )
 def test_what_is_no_number_in_the_end_is_shown(

@@ -53,8 +53,8 @@ _NO_METRICS = frozenset(
 _STEPS = ("step", "global_step", "epoch", "iteration", "iter", "batch")
 _HISTORY = ("log_history", "history", "metrics", "scalars")
 """Keys below which a document has the numbers of each step."""
-
-
+BROKEN = "no JSON"
+"""What is shown in place of a number for a file that is none."""
 Series = dict[str, list[tuple[float, float]]]
 """The points of each name that has several: where it was measured, and the number."""
 
@@ -62,7 +62,7 @@ Series = dict[str, list[tuple[float, float]]]
 class Scalars(NamedTuple):
     """The numbers of one file: series along something, such as a step, and single values.
 
-    `lost` are the last values that are no finite numbers, such as `NaN`; of a file that is no JSON `no JSON`.
+    `lost` are the last values that are no finite numbers, such as `NaN`; of a file that is no JSON `BROKEN`.
     """
 
     path: str
@@ -198,11 +198,12 @@ def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Sca
         size = os.fstat(file.fileno()).st_size
         file.seek(max(size - LARGEST_FILE, 0))
         data = file.read(LARGEST_FILE)
-    if size > LARGEST_FILE:  # the last lines of a file of lines
+    is_whole = size <= LARGEST_FILE
+    if not is_whole:  # the last lines of a file of lines
         data = data.partition(b"\n")[2]
     document = _decode(data)
-    if document is None and data.strip():
-        return Scalars(path, "", {}, [], {path: "no JSON"})
+    if document == [] and is_whole and data.strip() not in (b"", b"[]"):
+        return Scalars(path, "", {}, [], {path: BROKEN})
     return _scalars(path, *_numbers(document))
 
 
@@ -262,7 +263,7 @@ def _numbers(document: Any) -> tuple[str, Series, list[tuple[str, float]]]:
 
 
 def _decode(data: bytes) -> Any:
-    """A JSON document, or a list of those of each line; None for anything else.
+    """A JSON document, or a list of those of each line, which is empty for anything else.
 
     It may have `NaN`, which Python's `json.dump` writes.
     """
@@ -270,7 +271,7 @@ def _decode(data: bytes) -> Any:
         return json.loads(data)
     except _NO_JSON:
         lines = [_decode_line(line) for line in data.splitlines()]
-        return [line for line in lines if line is not None] or None
+        return [line for line in lines if line is not None]
 
 
 def _decode_line(line: bytes | str) -> Any:

@@ -24,7 +24,7 @@ import msgspec
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Metric
 from vtrain.runtime.home import Home
-from vtrain.runtime.output_numbers import LINES, Scalars, job_numbers
+from vtrain.runtime.output_numbers import BROKEN, LINES, Scalars, job_numbers
 from vtrain.runtime.tuning.trial_record import RECENT, remembered
 from vtrain.times import epoch
 
@@ -362,8 +362,8 @@ class TrialMetrics:
         for scalars in job_numbers(self._job, self._home, wanted=self._metrics).files:
             if found := self._measurements(scalars):
                 return found
-            names = {**scalars.series, **dict(scalars.values), **scalars.lost}
-            self._others[scalars.path] = [name for name in names if name != scalars.path][:MOST_NAMED]
+            lost = [f"{name}={value}" for name, value in scalars.lost.items() if value != BROKEN]
+            self._others[scalars.path] = [*scalars.series, *dict(scalars.values), *lost][:MOST_NAMED]
         return []
 
     def _measurements(self, scalars: Scalars) -> list[Measurement]:
