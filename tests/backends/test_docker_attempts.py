@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from lib import stand_in_api
+from lib.docker_engines import connected
 from lib.local_jobs import PRIMARY, ended, lines, submit
 from lib.stand_in_engine import stand_in_engine
+from lib.stand_in_state import Refusal
 from lib.waiting import wait_until
 
 from vtrain.backends.docker import container_life
@@ -290,6 +293,33 @@ def test_the_journal_of_a_replica_keeps_its_attempts_apart(tmp_path: Path) -> No
         again.close()
     texts = [Path(f"{base}.{number}.log").read_text() for number in segment_numbers(base)]
     assert texts == ["attempt 0\n", "attempt 1\n", "attempt 2\n"]
+
+
+@pytest.mark.parametrize(
+    ("there", "said"), [(True, ""), (False, "Its pools are used up")], ids=["an old Podman", "no room"]
+)
+def test_a_network_that_the_engine_does_not_make(
+    monkeypatch: pytest.MonkeyPatch, there: bool, said: str
+) -> None:
+    """Versions of Podman before 4.5 answer 500 for a network that exists."""
+
+    def refuse(*_: object) -> None:
+        raise Refusal(500, "network exists" if there else "no available, non-overlapping IPv4 address pool")
+
+    def find(*_: object) -> dict[str, object]:
+        if not there:
+            raise Refusal(404, "network not found")
+        return {}
+
+    routes = (("POST", "/networks/create", refuse), ("GET", "/networks/(.+)", find), *stand_in_api.ROUTES)
+    monkeypatch.setattr("lib.stand_in_engine.ROUTES", routes)
+    with stand_in_engine() as stand_in, connected(EngineAddress(host=stand_in.host, origin="test")) as engine:
+        if there:
+            ensure_network(engine, "vtrain-1", {})
+            return
+        with pytest.raises(EngineError) as caught:
+            ensure_network(engine, "vtrain-1", {})
+    assert said in caught.value.hint
 
 
 @pytest.mark.docker

@@ -27,7 +27,7 @@ from vtrain.backends.docker.container_life import ContainerLife
 from vtrain.backends.docker.job_engine import (
     JobEngine,
     cut_loose,
-    has_default_bridge,
+    has_network,
     remove_network,
     server_hosts,
 )
@@ -96,7 +96,7 @@ class DockerLauncher:
                 )
             # A replica without peers finds its own host name in its /etc/hosts, also on the default bridge.
             has_peers = len(replica_ids(order.job.job_spec)) > 1
-            has_own = has_peers or serves or not has_default_bridge(engine)
+            has_own = has_peers or serves or not has_network(engine)
             network = network_name(order.resource.id) if has_own else ""  # empty: the engine's default bridge
             orders = container_orders(engine.info(), order, folder, runtimes, devices, storage, network)
         if network:

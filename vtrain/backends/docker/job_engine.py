@@ -77,15 +77,20 @@ def ensure_network(engine: Engine, name: str, labels: Mapping[str, str]) -> None
         with engine_errors("make the job's network"):
             engine.calls.post("/networks/create", body)
     except EngineError as error:
-        if error.http_status != HTTPStatus.CONFLICT:  # a previous supervisor of this job made it
-            raise
+        if has_network(
+            engine, name
+        ):  # a previous supervisor of this job made it; old versions of Podman say 500
+            return
+        if "address pool" in error.words:
+            error.hint = "Its pools are used up: end other jobs, or give it more (default-address-pools)."
+        raise
 
 
-def has_default_bridge(engine: Engine) -> bool:
-    """Whether containers can use Docker's default bridge. dockerd may run without it, and Podman has none."""
+def has_network(engine: Engine, name: str = DEFAULT_BRIDGE) -> bool:
+    """Whether the engine has a network. dockerd may run without its default bridge, and Podman has none."""
     try:
         with engine_errors("look for its networks"):
-            engine.calls.get(f"/networks/{DEFAULT_BRIDGE}")
+            engine.calls.get(f"/networks/{name}")
     except EngineError as error:
         if error.http_status == HTTPStatus.NOT_FOUND:
             return False
