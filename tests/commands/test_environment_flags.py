@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import venv
 from pathlib import Path
 from typing import Any
@@ -139,10 +140,12 @@ def test_a_python_that_is_too_old_is_none(
 def test_a_debugger_that_the_active_python_lacks_makes_an_environment(
     vtrain: Any, active: Path, bare: Path
 ) -> None:
-    lacking = vtrain("debug", str(bare), "--dry-run")
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = f"--debugpy={unused.getsockname()[1]}"
+    lacking = vtrain("debug", str(bare), "--dry-run", port)
     assert "Would install the trainer and its requirements." in lacking.err
     (site_packages(active) / "debugpy.py").touch()
-    found = vtrain("debug", str(bare), "--dry-run")
+    found = vtrain("debug", str(bare), "--dry-run", port)
     assert f"The trainer runs in {active}/bin/python as it is." in found.err
 
 

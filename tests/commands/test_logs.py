@@ -98,13 +98,13 @@ def test_the_first_of_several_jobs_that_did_not_succeed_decides(vtrain: Any, fol
     assert vtrain("logs", "good", "bad").code == 0
 
 
-def test_jobs_of_one_name_are_marked_by_their_ids(vtrain: Any, folder: Path) -> None:
+def test_jobs_of_one_name_are_marked_by_their_ids_too(vtrain: Any, folder: Path) -> None:
     submitted(vtrain, "same")
     submitted(vtrain, "same")
     ids = vtrain("ps", "--format=value(name.basename())").out.split()
     assert vtrain("wait", ids[0]).code == vtrain("wait", ids[1]).code == 0
     out = vtrain("logs", *ids, ids[0]).out
-    assert {line.partition("/")[0] for line in lines(out)} == set(ids)
+    assert {line.partition("/")[0] for line in lines(out)} == {f"same-{one[:6]}" for one in ids}
     assert len(lines(out)) == 12, "a job that is named twice is shown once"
 
 
