@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,19 +25,20 @@ def content_digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's content, read in blocks. Raises OSError."""
+def file_digest(path: Path, size: int | None = None) -> str:
+    """The SHA-256 of a file's content, or of its first `size` bytes, read in blocks. Raises OSError."""
     with path.open("rb", buffering=0) as file:
-        return stream_digest(file)
+        return stream_digest(file, size)
 
 
-def stream_digest(stream: Readable) -> str:
-    """The SHA-256 of the rest of a stream, read in blocks. Raises OSError."""
+def stream_digest(stream: Readable, size: int | None = None) -> str:
+    """The SHA-256 of the rest of a stream, or of `size` bytes of it, read in blocks. Raises OSError."""
     from hashlib import sha256
 
-    found = sha256()
-    while block := stream.read(_BLOCK_BYTES):
+    found, left = sha256(), sys.maxsize if size is None else size
+    while block := stream.read(min(_BLOCK_BYTES, left)):
         found.update(block)
+        left -= len(block)
     return found.hexdigest()
 
 

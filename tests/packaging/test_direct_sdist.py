@@ -100,6 +100,18 @@ def test_a_file_that_changes_after_the_plan_is_refused(make_tree, tmp_path):
     assert list((tmp_path / "packages").iterdir()) == []
 
 
+@pytest.mark.parametrize("has_project", [False, True])
+def test_a_file_that_grows_is_packed_as_it_was_planned(make_tree, tmp_path, has_project):
+    project = {"pyproject.toml": '[project]\nname = "t"\nversion = "1"\n'} if has_project else {}
+    folder = make_tree({**TREE, **project, "trainer/run.log": "a line\n"})
+    plan = plan_sdist(source(folder))
+    with (folder / "trainer/run.log").open("a") as log:
+        log.write("and another\n" * 9)
+    with tarfile.open(build_sdist(plan, tmp_path / "packages").sdist) as archive:
+        found = [member for member in archive.getmembers() if member.name.endswith("/run.log")]
+    assert [member.size for member in found] == [7]
+
+
 def test_a_packages_folder_that_cannot_be_made_is_a_storage_error(make_tree, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="Cannot write the package"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import shutil
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -39,11 +40,16 @@ _BUILD_SYSTEM = '[build-system]\nrequires = []\nbuild-backend = "vtrain_backend"
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of an archive: bytes, or a file on this machine with the digest it has to have."""
+    """One file of an archive: bytes, or a file on this machine.
+
+    The first `size` bytes of the file have to have the digest, if there is one. What was appended since, as a
+    running program does to its log, is left out.
+    """
 
     name: str
     content: bytes | Path
     executable: bool = False
+    size: int | None = None
     digest: str = ""
 
 
@@ -89,7 +95,8 @@ def _add(tar: tarfile.TarFile, member: Member) -> None:
     with _unchanged(member.content), member.content.open("rb") as source:
         reader = _Hashing(source)
         try:
-            tar.addfile(_info(member, member.content.stat().st_size), reader)
+            size = member.content.stat().st_size if member.size is None else member.size
+            tar.addfile(_info(member, size), reader)
         except OSError as error:
             if str(error) != "unexpected end of data":
                 raise
@@ -97,10 +104,15 @@ def _add(tar: tarfile.TarFile, member: Member) -> None:
         raise _changed(member.content)
 
 
-def copy_unchanged(file: Path, target: Path, digest: str) -> None:
-    """Copy a file that has to have this digest. Raises PackagingError where it has another by now."""
+def copy_unchanged(file: Path, target: Path, digest: str, size: int | None = None) -> None:
+    """Copy a file, or its first `size` bytes, which has to have this digest.
+
+    Raises PackagingError where it has another by now.
+    """
     with _unchanged(file):
         shutil.copyfile(file, target)
+    if size is not None and target.stat().st_size > size:
+        os.truncate(target, size)
     if file_digest(target) != digest:
         raise _changed(file)
 

@@ -149,7 +149,7 @@ def _build(plan: ImagePlan, engine: Engine, tell: Tell) -> str:
     image_id = build_image(engine, request, tell)
     for file in plan.files:
         path = file.content
-        if isinstance(path, Path) and not (path.exists() and file_digest(path) == file.digest):
+        if isinstance(path, Path) and not (path.exists() and file_digest(path, file.size) == file.digest):
             remove_image(engine, plan.name)
             raise PackagingError(f"{path} changed while the image was built.", hint="Run the command again.")
     tell(f"Image {plan.name}: built in {time.monotonic() - start:.1f} s.")

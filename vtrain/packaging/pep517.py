@@ -94,7 +94,7 @@ def _copy_files(plan: SdistPlan, tree: Path) -> None:
     for file in plan.files:
         target = tree / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        copy_unchanged(plan.source.folder / file.path, target, file.digest)
+        copy_unchanged(plan.source.folder / file.path, target, file.digest, file.size)
         target.chmod(0o755 if file.executable else 0o644)
 
 

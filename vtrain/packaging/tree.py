@@ -192,15 +192,19 @@ class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
             name=name or self.path,
             content=folder / self.path,
             executable=self.executable,
+            size=self.size,
             digest=self.digest,
         )
 
 
 def pack_file(folder: Path, path: str) -> PackedFile:
-    """The present state of a file. Raises PackagingError if it cannot be read."""
+    """The present state of a file; what is appended later does not belong to it.
+
+    Raises PackagingError if it cannot be read.
+    """
     try:
         status = (folder / path).stat()
-        content = file_digest(folder / path)
+        content = file_digest(folder / path, status.st_size)
     except OSError as error:
         raise PackagingError(f"Cannot read {printable(path)}: {error.strerror}.") from None
     return PackedFile(path=path, size=status.st_size, executable=bool(status.st_mode & 0o100), digest=content)
