@@ -42,7 +42,7 @@ from vtrain.errors import StorageError, UnavailableError
 from vtrain.https_proxy import led_variables
 from vtrain.messages.log import SEVERITIES
 from vtrain.messages.names import LOCAL_PROJECT
-from vtrain.runtime.folder import JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import CLOUD_LOGGING, JobFolder, read_struct, write_struct
 from vtrain.runtime.process.journal import STDOUT, JournalWriter
 
 LOOK_SECONDS = 5.0
@@ -50,8 +50,6 @@ LOOK_SECONDS = 5.0
 LOGGING = "logging.googleapis.com"
 ANSWERED = rf"{CLOUD_STORAGE}|{re.escape(LOGGING)}"
 """The hosts of Google's that this program answers for, whether an emulator runs or not."""
-LOG = "cloud-logging"
-"""The part of the job's log with what its replicas have sent to Cloud Logging."""
 _REFUSAL = "No emulator runs for this job, or it does not emulate {}."
 
 
@@ -94,7 +92,7 @@ class JobLog:
 
     def __init__(self, app: ASGIApp, folder: JobFolder) -> None:
         self._app = app
-        self._base = str(folder.logs / LOG)
+        self._base = str(folder.logs / CLOUD_LOGGING)
         self._journal: JournalWriter | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
