@@ -65,7 +65,8 @@ text = {{"textPayload": "by the library 1", "severity": "WARNING"}}
 payload = {{"message": "by the library 2", "step": 10**30}}
 told("answer", write(text, {{"jsonPayload": payload, "severity": 500}}))
 told("dry", write({{"textPayload": "never"}}, dryRun=True))
-for entry in (1, {{"textPayload": 1}}, {{"jsonPayload": "x"}}, {{"severity": 900}}, {{"severity": []}}):
+severities = ({{"severity": wrong}} for wrong in (900, -100, []))
+for entry in (1, {{"textPayload": 1}}, {{"jsonPayload": "x"}}, *severities):
     told("wrong", write(entry))
 told("other", write(path="entries:tail"))
 told("done", os.environ["GOOGLE_CLOUD_DISABLE_GRPC"])
@@ -221,7 +222,7 @@ def test_lines_for_cloud_logging_are_in_the_jobs_log(vtrain_home: Path, tmp_path
     made = backend.submit(backend.plan(from_document(CustomJob, document)))
     job = Submitted(vtrain_home, "process", made.name)
     assert (job.told("answer"), job.told("dry"), job.told("done")) == ("{}", "{}", "true")
-    assert all(job.told("wrong", number).startswith("400 ") for number in (1, 2, 3, 4, 5))
+    assert all(job.told("wrong", number).startswith("400 ") for number in (1, 2, 3, 4, 5, 6))
     assert "does not emulate POST https://logging.googleapis.com/v2/entries:tail" in job.told("other")
     entries = backend.logs(LogQuery(name=made.name, task_name="cloud-logging")).entries
     assert [(one.severity, (one.json_payload or {})["message"]) for one in entries] == [

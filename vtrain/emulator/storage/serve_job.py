@@ -126,7 +126,7 @@ def _payload(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry as a line of JSON has it. Raises a common exception for one that is wrong."""
     severity, text = entry.get("severity", 0), entry.get("textPayload", "")
     if isinstance(severity, int):
-        severity = SEVERITIES[severity // 100]
+        severity = dict(enumerate(SEVERITIES))[severity // 100]
     if not (isinstance(severity, str) and isinstance(text, str)):
         raise TypeError("severity and textPayload are texts")
     return {**({"message": text} if text else {}), **entry.get("jsonPayload", {}), "severity": severity}
