@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from lib.emulator_service import emulator_service
-from lib.framework_index import SKLEARN, SUM, framework_emulator
+from lib.framework_index import SKLEARN, SUM, framework_emulator, servers
 from lib.storage_service import Http
 from lib.waiting import wait_until
 
 from vtrain.emulator.vertex.model_servers import MOST_SERVERS
 from vtrain.emulator.vertex.resource_files import ResourceFiles
-from vtrain.runtime.process.process_tree import offspring
 
 SERVE = framework_emulator
 
@@ -87,18 +86,6 @@ def deploy(http: Http, place: str, model: str, **fields: Any) -> str:
 
 def predict(http: Http, place: str, *instances: Any) -> Any:
     return http("POST", f"/v1/{place}:predict", {"instances": list(instances)})
-
-
-def servers() -> list[int]:
-    """The servers of models that this process has started."""
-    return [pid for pid, _ in offspring(os.getpid()) if "vtrain_model_server" in command_of(pid)]
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-    except OSError:
-        return ""
 
 
 def test_the_life_of_an_endpoint(http: Http, place: str) -> None:
