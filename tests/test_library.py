@@ -224,6 +224,7 @@ while len(open({str(met)!r}).read()) < 4:
     )
     assert [str(entry) for entry in job.logs(replica="workerpool1-2")] == ["here"]
     assert {entry.task_name for entry in job.logs(replica="service")} == {"service"}
+    assert list(job.logs(replica="cloud-logging")) == []  # its trainer has sent nothing there
 
 
 def test_a_file_and_the_projects_own_job_take_what_is_given(

@@ -38,7 +38,7 @@ from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.properties import use_configuration
 from vtrain.pyproject import ProjectJob
-from vtrain.runtime.folder import SERVICE
+from vtrain.runtime.folder import CLOUD_LOGGING, SERVICE
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.runtime.supervisor_process import reap
 from vtrain.settings import user_path
@@ -324,7 +324,7 @@ def _raise_unless_succeeded(job: AnyJob) -> None:
 
 def _check_replica(job: AnyJob, replica: str) -> None:
     """Raise NotFoundError for a replica that a custom job does not have; other jobs have those of trials."""
-    if replica in ("", SERVICE) or not isinstance(job, CustomJob):
+    if replica in ("", SERVICE, CLOUD_LOGGING) or not isinstance(job, CustomJob):
         return
     replicas = replica_ids(job.job_spec)
     if replica in [one.name for one in replicas]:

@@ -82,6 +82,8 @@ def test_stream_logs_of_one_replica(vtrain: Any, memory: MemoryBackend) -> None:
     ended = vtrain("custom-jobs", "stream-logs", name, "--task-name=workerpool1-0")
     assert [line.split("\t")[-1] for line in ended.out.splitlines()] == ["worker"]
     assert "WARNING" not in ended.err
+    for part in ("service", "cloud-logging"):
+        assert "WARNING" not in vtrain("custom-jobs", "stream-logs", name, f"--task-name={part}").err
     for command in ("stream-logs", "logs"):
         group = ["custom-jobs"] if command == "stream-logs" else []
         other = vtrain(*group, command, name, "--task-name=workerpool9-9")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 from lib.emulator_service import emulator_service
-from lib.framework_index import SKLEARN, SUM, framework_emulator
+from lib.framework_index import SKLEARN, SUM, framework_emulator, servers
 from lib.storage_service import Http
 from lib.waiting import wait_until
 
@@ -203,6 +205,27 @@ def test_another_emulator_of_the_home_cancels_a_running_job(
     finally:
         http("POST", f"/v1/{name}:cancel", {})
     assert ended(http, name)["state"] == "JOB_STATE_CANCELLED"
+
+
+def test_a_job_whose_server_starts_again_is_cancelled(
+    http: Http, model: str, home: Path, inbox: Path
+) -> None:
+    (inbox / "input").write_bytes(b"[1, 2]\n" * 200_000)
+    before, file = set(servers()), home / "buckets" / "models" / "sum" / "model.pkl"
+    fields = {"manualBatchTuningParameters": {"batchSize": 1}}
+    name = http("POST", JOBS, body(model, inbox, **fields)).document["name"]
+    try:
+        wait_until((inbox / "out").exists, patience=30)  # the first server is healthy
+        (first,) = set(servers()) - before
+        file.write_bytes(b"ctime\nsleep\n(I600\ntR.")  # the next one never gets healthy
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: set(servers()) - before - {first}, patience=30)
+        http("POST", f"/v1/{name}:cancel", {})
+        wait_until(lambda: "endTime" in http("GET", f"/v1/{name}").document, patience=20)
+    finally:
+        file.write_bytes(SUM)
+        http("POST", f"/v1/{name}:cancel", {})
+    assert http("GET", f"/v1/{name}").document["state"] == "JOB_STATE_CANCELLED"
 
 
 def test_lists(http: Http, run: Run) -> None:

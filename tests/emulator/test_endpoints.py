@@ -7,17 +7,22 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
 from lib.emulator_service import emulator_service
-from lib.framework_index import SKLEARN, SUM, framework_emulator
+from lib.framework_index import SKLEARN, SUM, framework_emulator, servers
 from lib.storage_service import Http
 from lib.waiting import wait_until
 
-from vtrain.emulator.vertex.model_servers import MOST_SERVERS
+from vtrain.atomic import SCRATCH
+from vtrain.emulator.vertex.model_servers import MOST_SERVERS, ModelServers
 from vtrain.emulator.vertex.resource_files import ResourceFiles
-from vtrain.runtime.process.process_tree import offspring
+from vtrain.errors import ConfigError
+from vtrain.messages.codec import from_document
+from vtrain.messages.model import Model
+from vtrain.privacy import home_label
 
 SERVE = framework_emulator
 
@@ -87,18 +92,6 @@ def deploy(http: Http, place: str, model: str, **fields: Any) -> str:
 
 def predict(http: Http, place: str, *instances: Any) -> Any:
     return http("POST", f"/v1/{place}:predict", {"instances": list(instances)})
-
-
-def servers() -> list[int]:
-    """The servers of models that this process has started."""
-    return [pid for pid, _ in offspring(os.getpid()) if "vtrain_model_server" in command_of(pid)]
-
-
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-    except OSError:
-        return ""
 
 
 def test_the_life_of_an_endpoint(http: Http, place: str) -> None:
@@ -189,6 +182,33 @@ def test_running_predictions_end_before_the_server_of_an_undeployed_model(
         assert asked.result().document["predictions"] == ["late"]
     response(http, http("POST", f"/v1/{operation['name']}:wait", {"timeout": "30s"}))
     assert not set(servers()) - before
+
+
+def test_the_end_of_an_emulator_ends_the_server_of_an_undeployed_model_that_still_answers(
+    http: Http, home: Path, upload: Callable[..., str]
+) -> None:
+    model = from_document(Model, http("GET", f"/v1/{upload()}").document)
+    own = ModelServers(home, "process", lambda _: None)
+
+    def is_undeployed() -> bool:
+        try:
+            with own.using("key", Model()):  # none serves it: this is the server that runs
+                return False
+        except ConfigError:
+            return True
+
+    def left() -> set[Any]:
+        return {*servers(), *Path(gettempdir()).glob(f"{SCRATCH}{home_label(home)}-*")}
+
+    before = left()
+    with ThreadPoolExecutor(1) as pool, own.using("key", model) as server:
+        assert not is_undeployed() and isinstance(server.address, Path)
+        for number in range(3000):  # its folder is not gone at once
+            server.address.with_name(f"file-{number}").touch()
+        pool.submit(own.stop, "key")
+        wait_until(is_undeployed)
+        own.close()
+        assert not left() - before
 
 
 def test_a_model_that_nothing_here_serves_is_deployed_and_says_why(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sysconfig
 from collections.abc import Iterator
@@ -53,27 +54,34 @@ def wait_for(number):
         time.sleep(0.05)
 """
 LOGGING = f"""{BARE}
-def write(*entries, path="entries:write", **fields):
-    body = json.dumps({{"entries": entries, "logName": "projects/demo/logs/python", **fields}}).encode()
+def post(path, **fields):
     try:
-        place = f"https://logging.googleapis.com/v2/{{path}}"
+        body, place = json.dumps(fields).encode(), f"https://logging.googleapis.com/v2/entries:{{path}}"
         return urllib.request.urlopen(urllib.request.Request(place, body), timeout=60).read().decode()
     except urllib.error.HTTPError as error:
         return f"{{error.code}} " + error.read().decode()
+
+def write(*entries, **fields):
+    return post("write", entries=entries, logName="projects/demo/logs/python", **fields)
 
 text = {{"textPayload": "by the library 1", "severity": "WARNING"}}
 payload = {{"message": "by the library 2", "step": 10**30}}
 told("answer", write(text, {{"jsonPayload": payload, "severity": 500}}))
 told("dry", write({{"textPayload": "never"}}, dryRun=True))
-for entry in (1, {{"textPayload": 1}}, {{"jsonPayload": "x"}}, {{"severity": 900}}, {{"severity": []}}):
+severities = ({{"severity": wrong}} for wrong in (900, -100, []))
+for entry in (1, {{"textPayload": 1}}, {{"jsonPayload": "x"}}, *severities):
     told("wrong", write(entry))
-told("other", write(path="entries:tail"))
+told("other", post("tail"))
+own = f'resource.labels.job_id="{{os.environ["CLOUD_ML_JOB_ID"]}}" AND severity=ERROR'
+told("listed", post("list?alt=json", filter=own))
+told("refused", post("list", filter="no=field"))
 told("done", os.environ["GOOGLE_CLOUD_DISABLE_GRPC"])
 """
 WITHOUT_LIBRARIES = f"""{BARE}
 told("project", metadata("project/project-id"))
 path = "/computeMetadata/v1/instance/service-accounts/default/token"
-told("token", ask("https://us-central1-aiplatform.googleapis.com" + path, **{{"Metadata-Flavor": "Google"}}))
+for name in ("us-central1-aiplatform", "logging"):
+    told("token", ask(f"https://{{name}}.googleapis.com{{path}}", **{{"Metadata-Flavor": "Google"}}))
 told("jobs", rest()[:250])
 told("elsewhere", ask("https://bigquery.googleapis.com/v2/x"))
 told("environment", dict(os.environ))
@@ -85,18 +93,21 @@ from google.auth.transport.requests import AuthorizedSession, Request
 
 credentials, project = google.auth.default()
 told("project", project)
-channel = authorized.secure_authorized_channel(
-    credentials, Request(), "us-central1-aiplatform.googleapis.com:443"
+channel, logging = (
+    authorized.secure_authorized_channel(credentials, Request(), f"{{name}}.googleapis.com:443")
+    for name in ("us-central1-aiplatform", "logging")
 )
 parent = b"projects/demo/locations/us-central1"
 question = b"\\n" + bytes([len(parent)]) + parent
 
-def list_jobs():
-    call = channel.unary_unary("/google.cloud.aiplatform.v1.JobService/ListCustomJobs")
+def called(channel, method):
     try:
-        return b"named" in call(question, timeout=60)
+        return b"named" in channel.unary_unary(method)(question, timeout=60)
     except grpc.RpcError as error:
         return error.code().name + " " + error.details()
+
+def list_jobs():
+    return called(channel, "/google.cloud.aiplatform.v1.JobService/ListCustomJobs")
 
 def each():
     session = AuthorizedSession(credentials)
@@ -107,6 +118,7 @@ def each():
         time.sleep(0.1)
         said = list_jobs()
     told("grpc", said)
+    told("logging", called(logging, "/google.logging.v2.LoggingServiceV2/ListLogEntries"))
 
 for number in "123":
     wait_for(number)
@@ -212,7 +224,7 @@ def test_a_trainer_finds_credentials_and_the_api(
         # It has the token of its job's own proxy, which leads nowhere once the job has ended.
         environment = job.told("environment")
         assert "GCE_METADATA_HOST" in environment and running.token not in environment
-        assert job.told("token").startswith("404 ")
+        assert all(job.told("token", count).startswith("404 ") for count in (1, 2))
 
 
 def test_lines_for_cloud_logging_are_in_the_jobs_log(vtrain_home: Path, tmp_path: Path) -> None:
@@ -221,14 +233,25 @@ def test_lines_for_cloud_logging_are_in_the_jobs_log(vtrain_home: Path, tmp_path
     made = backend.submit(backend.plan(from_document(CustomJob, document)))
     job = Submitted(vtrain_home, "process", made.name)
     assert (job.told("answer"), job.told("dry"), job.told("done")) == ("{}", "{}", "true")
-    assert all(job.told("wrong", number).startswith("400 ") for number in (1, 2, 3, 4, 5))
-    assert "does not emulate POST https://logging.googleapis.com/v2/entries:tail" in job.told("other")
+    assert all(job.told("wrong", number).startswith("400 ") for number in (1, 2, 3, 4, 5, 6))
+    assert f"{REFUSED}POST https://logging.googleapis.com/v2/entries:tail" in job.told("other")
+    assert f"{REFUSED}POST https://logging.googleapis.com/v2/entries:list" in job.told("listed")
     entries = backend.logs(LogQuery(name=made.name, task_name="cloud-logging")).entries
     assert [(one.severity, (one.json_payload or {})["message"]) for one in entries] == [
         ("WARNING", "by the library 1"),
         ("ERROR", "by the library 2"),
     ]
     assert (entries[1].json_payload or {})["step"] == 10**30
+
+
+def test_a_trainer_asks_the_emulator_for_the_jobs_log(vtrain_home: Path, tmp_path: Path) -> None:
+    with emulator(vtrain_home) as running:
+        job = submitted(running, vtrain_home, package_of(tmp_path, LOGGING))
+        assert job.told("answer") == "{}"
+        (entry,) = json.loads(job.told("listed"))["entries"]
+        assert entry["jsonPayload"]["message"] == "by the library 2"
+        assert job.told("refused").startswith("400 ") and "field" in job.told("refused")
+        assert "There is no method POST /v2/entries:tail." in job.told("other")
 
 
 def test_a_trainer_follows_the_emulator(vtrain_home: Path, tmp_path: Path) -> None:
@@ -239,6 +262,8 @@ def test_a_trainer_follows_the_emulator(vtrain_home: Path, tmp_path: Path) -> No
         (tmp_path / "1").touch()
         assert job.told("rest").startswith("200 ")
         assert job.told("grpc") == "True"
+        refusal = "The emulator does not emulate /google.logging.v2.LoggingServiceV2/ListLogEntries."
+        assert job.told("logging") == f"UNIMPLEMENTED {refusal}"
     (tmp_path / "2").touch()
     assert refused(job.told("rest", 2))
     assert job.told("grpc", 2) == f"UNIMPLEMENTED {REFUSED}gRPC."

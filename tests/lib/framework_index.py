@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from lib.emulator_service import emulator_service
 from lib.environment_packages import wheel
+from vtrain.runtime.process.process_tree import offspring
 
 SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
 NUMPY = """
@@ -74,3 +76,15 @@ def framework_index(folder: Path) -> Path:
     wheel(folder, "scikit_learn", "1.6.1", module="sklearn", code=FRAMEWORK)
     wheel(folder, "scikit_learn", "1.7.0", module="sklearn")
     return folder
+
+
+def servers() -> list[int]:
+    """The servers of models that this process has started."""
+    return [pid for pid, _ in offspring(os.getpid()) if "vtrain_model_server" in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    except OSError:
+        return ""

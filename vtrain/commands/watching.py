@@ -44,7 +44,7 @@ from vtrain.output.console import Console
 from vtrain.output.log_sinks import LogSink, RecordSink, TextSink
 from vtrain.output.terminal import clock, on_one_line
 from vtrain.output.writing import in_haste
-from vtrain.runtime.folder import SERVICE
+from vtrain.runtime.folder import CLOUD_LOGGING, SERVICE
 from vtrain.runtime.replica.vertex_view import replica_ids
 
 if TYPE_CHECKING:
@@ -360,6 +360,6 @@ def warn_of_task(session: Session, name: str, task: str) -> None:
     job = session.jobs.get(name) if task and session.is_local else None
     if isinstance(job, CustomJob):  # other kinds have the tasks of jobs of their own
         names = [member.name for member in replica_ids(job.job_spec)]
-        if task not in (*names, SERVICE):
+        if task not in (*names, SERVICE, CLOUD_LOGGING):
             more = f" to {names[-1]}" if len(names) > 1 else ""
             session.console.warn(f"The job has no task {task}. It has {names[0]}{more}, and {SERVICE}.")

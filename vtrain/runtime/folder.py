@@ -21,6 +21,8 @@ S = TypeVar("S")
 
 SERVICE = "service"
 """The task name under which the runtime itself writes lines, as Vertex AI does."""
+CLOUD_LOGGING = "cloud-logging"
+"""The task name of what the replicas of a job have sent to Cloud Logging."""
 
 LOST = "the process that watched over it was killed"
 """`interruption` of a replica that vanished without an exit code."""

@@ -12,19 +12,23 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
     del sys.path[0]  # this folder: its modules would hide packages of the same name
 
 import asyncio
+import http.client
 import json
 import re
 import ssl
 import threading
 import time
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from msgspec.structs import replace
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.backends.job_storage import StorageOrder
@@ -42,7 +46,7 @@ from vtrain.errors import StorageError, UnavailableError
 from vtrain.https_proxy import led_variables
 from vtrain.messages.log import SEVERITIES
 from vtrain.messages.names import LOCAL_PROJECT
-from vtrain.runtime.folder import JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import CLOUD_LOGGING, JobFolder, read_struct, write_struct
 from vtrain.runtime.process.journal import STDOUT, JournalWriter
 
 LOOK_SECONDS = 5.0
@@ -50,8 +54,8 @@ LOOK_SECONDS = 5.0
 LOGGING = "logging.googleapis.com"
 ANSWERED = rf"{CLOUD_STORAGE}|{re.escape(LOGGING)}"
 """The hosts of Google's that this program answers for, whether an emulator runs or not."""
-LOG = "cloud-logging"
-"""The part of the job's log with what its replicas have sent to Cloud Logging."""
+RELAY_SECONDS = 60.0
+"""The longest wait for a part of the emulator's answer."""
 _REFUSAL = "No emulator runs for this job, or it does not emulate {}."
 
 
@@ -74,7 +78,7 @@ def main(place: Path, lock: int) -> None:
         emulators = _Emulators(Path(order.home), order.emulator_port)
         running = emulators.preferred("")
         project = running.project if running else LOCAL_PROJECT
-        log = JobLog(make_service(Path(order.home)), JobFolder(place.parent))
+        log = JobLog(make_service(Path(order.home)), JobFolder(place.parent), emulators)
         app = MetadataServer(log, project, order.token)
         no_grpc = _REFUSAL.format("gRPC")
         proxy = Proxy(tls, admission.admits, beyond=emulators.connect, no_grpc=no_grpc)
@@ -88,13 +92,15 @@ def main(place: Path, lock: int) -> None:
 class JobLog:
     """ASGI middleware that keeps what replicas write to Cloud Logging in the log of their job.
 
+    The emulator answers what else they ask of Cloud Logging, if one runs.
     Each entry is a line of JSON, as a trainer writes it to its stdout. Source: `WriteLogEntriesRequest` of
     `google/logging/v2/logging.proto`.
     """
 
-    def __init__(self, app: ASGIApp, folder: JobFolder) -> None:
+    def __init__(self, app: ASGIApp, folder: JobFolder, emulators: _Emulators) -> None:
         self._app = app
-        self._base = str(folder.logs / LOG)
+        self._emulators = emulators
+        self._base = str(folder.logs / CLOUD_LOGGING)
         self._journal: JournalWriter | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -103,11 +109,15 @@ class JobLog:
             await self._app(scope, receive, send)
             return
         try:
-            if (scope["method"], scope["path"]) != ("POST", "/v2/entries:write"):
+            body = await receive_body(Request(scope, receive))
+            if (scope["method"], scope["path"]) == ("POST", "/v2/entries:write"):
+                self._write(body)
+                response = answer({})
+            elif running := self._emulators.preferred(""):
+                response = await run_in_threadpool(self._emulators.ask, running, scope, body)
+            else:
                 call = f"{scope['method']} https://{LOGGING}{scope['path'][:300]}"
                 raise StorageRefusal(405, NOT_EMULATED, _REFUSAL.format(call))
-            self._write(await receive_body(Request(scope, receive)))
-            response = answer({})
         except StorageRefusal as refusal:
             response = answer_refusal(refusal)
         await response(scope, receive, send)
@@ -128,7 +138,7 @@ def _payload(entry: dict[str, Any]) -> dict[str, Any]:
     """The entry as a line of JSON has it. Raises a common exception for one that is wrong."""
     severity, text = entry.get("severity", 0), entry.get("textPayload", "")
     if isinstance(severity, int):
-        severity = SEVERITIES[severity // 100]
+        severity = dict(enumerate(SEVERITIES))[severity // 100]
     if not (isinstance(severity, str) and isinstance(text, str)):
         raise TypeError("severity and textPayload are texts")
     return {**({"message": text} if text else {}), **entry.get("jsonPayload", {}), "severity": severity}
@@ -153,12 +163,28 @@ class _Emulators:
         ranked = [(one.port == self._port, one) for one in found if one.grpc or protocol != "h2"]
         return max(ranked, key=lambda pair: pair[0], default=(False, None))[1]
 
+    def ask(self, running: Running, scope: Scope, body: bytes) -> Response:
+        """What an emulator answers to a call of Cloud Logging, by its proxy. Raises StorageRefusal."""
+        target = quote(scope["raw_path"] + b"?" + scope["query_string"], safe="!$%&'()*+,/:;=?@[]~")
+        try:
+            tls = _trusting(running.bundle_file(self._home), running.process, "http/1.1")
+            place = urlsplit(running.url).netloc
+            client = http.client.HTTPSConnection(place, timeout=RELAY_SECONDS, context=tls)
+            with closing(client):
+                client.set_tunnel(LOGGING, 443, {"Proxy-Authorization": f"Bearer {running.token}"})
+                client.request(scope["method"], target, body)
+                got = client.getresponse()
+                return Response(got.read(), got.status, {"content-type": got.getheader("content-type", "")})
+        except (OSError, http.client.HTTPException) as error:
+            raise StorageRefusal(503, "backendError", f"The emulator does not answer: {error}.") from None
+
     async def connect(self, host: str, protocol: str) -> Streams | None:
         """A connection through the emulator's proxy, as `proxy.Beyond` says.
 
         Its token stays here: the replicas of the job have another one.
         """
-        running = None if re.fullmatch(ANSWERED, host) else self.preferred(protocol)
+        own = CLOUD_STORAGE if protocol == "h2" else ANSWERED
+        running = None if re.fullmatch(own, host) else self.preferred(protocol)
         if running is None:
             return None
         proxy = led_variables(urlsplit(running.url).netloc, running.token, "")["HTTPS_PROXY"]

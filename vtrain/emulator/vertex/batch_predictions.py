@@ -260,7 +260,7 @@ class BatchPredictions:
         request: Document = {"instances": instances}
         if job.model_parameters is not None:
             request["parameters"] = job.model_parameters
-        with self._servers.using(job.name, model) as server:
+        with self._servers.using(job.name, model, self._cancelled(job.name).exists) as server:
             predictions = ask_model(server, model, request)
         if len(predictions) != len(instances):
             raise ConfigError(f"the model answered {len(instances)} instances with {len(predictions)} values")

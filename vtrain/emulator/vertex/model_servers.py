@@ -41,6 +41,8 @@ class ModelServers:
         self._backend = backend
         self._tell = tell
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._ending: set[_Slot] = set()
+        """Those that nobody new comes to, until their servers have ended."""
         self._lock = threading.Condition()
         self._is_closed = False
 
@@ -70,20 +72,32 @@ class ModelServers:
     def stop(self, key: str) -> None:
         """End the server of a model, if there is one, once it has answered everybody who asked it before."""
         with self._lock:
-            slot = self._slots.pop(key, None)
-            if slot is None:
+            if key not in self._slots:
                 return
+            slot = self._take(key)
             slot.is_over = True
             self._lock.wait_for(lambda: self._is_closed or not slot.users)
-        slot.end()
+        self._end(slot)
 
     def close(self) -> None:
         """End all servers at once; no other is started."""
         with self._lock:
             self._is_closed = True
             self._lock.notify_all()
-        for key in list(self._slots):
-            self.stop(key)
+            slots = [*self._slots.values(), *self._ending]
+        for slot in slots:
+            slot.end()
+
+    def _take(self, key: str) -> _Slot:
+        """Take a slot away, with the lock held, for `_end`; meanwhile `close` knows it."""
+        slot = self._slots.pop(key)
+        self._ending.add(slot)
+        return slot
+
+    def _end(self, slot: _Slot) -> None:
+        slot.end()
+        with self._lock:
+            self._ending.discard(slot)
 
     def _enter(self, key: str) -> _Slot:
         """The place of a model's server, with one user more. Raises ServersBusy where there is no room."""
@@ -95,12 +109,12 @@ class ModelServers:
                 oldest = next((name for name, each in self._slots.items() if not each.users), None)
                 if oldest is None:
                     raise ServersBusy(f"{MOST_SERVERS} models are starting or answering.", hint="Ask again.")
-                evicted = self._slots.pop(oldest)
+                evicted = self._take(oldest)
             slot = self._slots.setdefault(key, _Slot())
             self._slots.move_to_end(key)
             slot.users += 1
         if evicted is not None:
-            evicted.end()
+            self._end(evicted)
         return slot
 
     def _leave(self, key: str, slot: _Slot) -> None:
