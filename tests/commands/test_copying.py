@@ -108,7 +108,8 @@ def test_what_is_refused_is_told_with_what_works(vtrain: Any, job: str, tmp_path
         "absent"
     )
     for path in ("../spec.json", "/etc/hosts"):
-        assert f"$ vtrain exec {job} -- tar c {path} | tar x\n" in refused(path)
+        said = refused(path)
+        assert f"{path} is not below the job's output folder" in said and "exec" not in said, "it has ended"
     for name in ("workerpool1-0", "../replicas/workerpool0-0", "workerpool0-0/.", "/"):
         assert f"No replica {name} of the job has started." in refused("note.txt", f"--task-name={name}")
 

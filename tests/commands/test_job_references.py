@@ -125,6 +125,7 @@ def test_a_word_that_is_nearly_a_name_is_told_the_name(
 def test_last_of_an_empty_home(vtrain: Any, vtrain_home: Path) -> None:
     ended = vtrain("custom-jobs", "stream-logs", "@last")
     assert ended.code == 1 and "There is no job on this machine yet." in ended.err
+    assert "There is no tuning job on this machine yet." in vtrain("trials").err
     assert not vtrain_home.exists()
 
 

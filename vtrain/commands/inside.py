@@ -181,11 +181,11 @@ def _find(
         raise _elsewhere(session, name, path, target, output)
     relative = PurePosixPath(path)
     if relative.is_absolute() or ".." in relative.parts:
-        job_id = name.rpartition("/")[2]
+        copied = f"vtrain exec {name.rpartition('/')[2]} -- tar c {shlex.quote(path)} | tar x"
+        hint = f"To copy any path that a running replica sees:\n$ {copied}"
         raise ConfigError(
             f"{path} is not below the job's output folder or its working directory.",
-            hint="To copy any path that a running replica sees:\n"
-            f"$ vtrain exec {job_id} -- tar c {shlex.quote(path)} | tar x",
+            hint="" if has_ended(session.jobs.get(name).state) else hint,
         )
     roots = session.jobs.folders(name, replica)
     place = "/".join(relative.parts)

@@ -33,7 +33,8 @@ def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> Non
     """Print what differs between jobs."""
     names = chosen.jobs or [f"{LAST}-1", LAST]
     if len(names) == 1:
-        hint = f"vtrain compare {shlex.quote(names[0])} {LAST}"
+        other = f"{LAST}-1" if names[0] == LAST else shlex.quote(names[0])
+        hint = f"vtrain compare {other} {LAST}"
         raise UsageError("compare needs two jobs or more.", hint=hint)
     console = open_console(common)
     sides, packages = [], []

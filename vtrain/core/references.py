@@ -46,7 +46,6 @@ LAST = "@last"
 """The newest job of this machine."""
 _NEWEST = re.compile(rf"{LAST}(?:-([0-9]{{1,3}}))?")
 """The newest one, or that many before it."""
-_NO_JOB = "There is no job on this machine yet."
 BEST = "@best"
 """Behind the name of a tuning job, in `cp`: its best trial."""
 MOST_CANDIDATES = 5
@@ -141,7 +140,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             listed = f"See what there is:\n$ {list_command(kind.group)}"
             others = {*self.others, LAST} - {self.text}
             hint = did_you_mean(self.text, others, otherwise=listed)
-            raise NotFoundError(self._nothing(), hint=hint)
+            raise NotFoundError(self._nothing(kind), hint=hint)
         if len(self.jobs) > 1 and not newest:
             raise ConfigError(f"{self.text!r} may mean several jobs.", hint=self._candidates(columns))
         return self.jobs[0].name
@@ -158,9 +157,11 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
             return f"The newest job is {' '.join(job.display_name.split())} ({about})."
         return f"The newest of {len(self.jobs)} jobs called {self.text} is meant ({about})."
 
-    def _nothing(self) -> str:
+    def _nothing(self, kind: ResourceKind) -> str:
         if newest := _NEWEST.fullmatch(self.text):
-            return f"There are not so many jobs: {self.text}." if newest[1] else _NO_JOB
+            noun = "tuning job" if kind.collection == HYPERPARAMETER_TUNING_JOBS else "job"
+            here = f"There is no {noun} on this machine yet."
+            return f"There are not so many jobs: {self.text}." if newest[1] else here
         return f"No job on this machine has the name {self.text!r}."
 
     def _candidates(self, columns: Columns) -> str:

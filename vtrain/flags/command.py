@@ -97,7 +97,8 @@ class FlagCommand(TyperCommand):
             if ctx.resilient_parsing:  # a shell that completes the line
                 break
             if word in takes_value and following.startswith("-") and following != "-":
-                hint = f"One that begins with '-' is written {word}=-VALUE."
+                joined = f"{word}=" if word.startswith("--") else word
+                hint = f"One that begins with '-' is written {joined}-VALUE."
                 raise UsageError(f"{word}: expected a value.", hint=hint)
         try:
             super().parse_args(ctx, _without_opposites(args, self.params))
