@@ -103,3 +103,15 @@ def test_unknown_fields_are_sent_where_they_are_allowed(planned: Any) -> None:
     _, replaced = planned(trial, "--allow-unknown-fields", f"{POOL},container-image-uri=given")
     assert replaced["newToo"] == 2
     assert "newField" not in replaced["workerPoolSpecs"][0]
+
+
+def test_a_variable_of_the_caller(planned: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORD", "of caller")
+    (tmp_path / "t.py").write_text("print('ran')\n")
+    trainer = (f"--local-package-path={tmp_path / 't.py'}", "--env=WORD")
+    refused, _ = planned({"workerPoolSpecs": [MACHINE]}, *trainer)
+    assert "--env WORD: the value of this environment is taken on local backends only" in refused.err
+    ended, spec = planned({"workerPoolSpecs": [MACHINE]}, *trainer, "--backend=process")
+    assert ended.code == 0, ended.err
+    env = spec["workerPoolSpecs"][0]["pythonPackageSpec"]["env"]
+    assert env == [{"name": "WORD", "value": "of caller"}]
