@@ -87,10 +87,35 @@ def test_what_the_service_may_refuse(vtrain: Any, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(CONFIG.replace("replicaCount: 1", "replicaCount: 2"))
     line = ("custom-jobs", "create", f"--config={tmp_path / 'job.yaml'}", "--display-name=demo", "--dry-run")
     place = ("--backend=vertex", "--project=p-1", "--region=us-central1")
-    assert "WARNING: workerPoolSpecs[0].replicaCount: the first" in vtrain(*line, *place).err
+    doubt = "The service may refuse this job. workerPoolSpecs[0].replicaCount: the first pool is the primary"
+    assert f"WARNING: {doubt}" in vtrain(*line, *place).err
     refused = vtrain(*line, *place, "--strict")
     assert (refused.code, refused.out) == (1, "")
-    assert "ERROR: workerPoolSpecs[0].replicaCount: the first pool is the primary replica" in refused.err
+    assert f"ERROR: {doubt}" in refused.err
+
+
+@pytest.mark.parametrize("backend", [("process",), ("vertex", "--project=p-1", "--region=us-central1")])
+@pytest.mark.parametrize(
+    "machine",
+    ["machineType: z9-new-4", "machineType: n1-standard-4, acceleratorType: NVIDIA_Z9, acceleratorCount: 1"],
+)
+def test_names_that_may_be_newer_are_warned_of_once(
+    vtrain: Any, tmp_path: Path, backend: tuple[str, ...], machine: str
+) -> None:
+    packages = '["gs://packages/t.tar.gz"]'
+    task = f"pythonPackageSpec: {{pythonModule: a, executorImageUri: i, packageUris: {packages}}}"
+    pool = f"{{machineSpec: {{{machine}}}, replicaCount: 1, {task}}}"
+    (tmp_path / "job.yaml").write_text(f"workerPoolSpecs: [{pool}]\n")
+    name, *flags = backend
+    line = ("custom-jobs", "create", f"--config={tmp_path / 'job.yaml'}", "--display-name=demo", "--dry-run")
+    strict = ["--strict"] if name == "vertex" else []  # processes reproduce no machine
+    ended = vtrain(*line, f"--backend={name}", *flags, *strict)
+    assert ended.code == 0, ended.err
+    warnings = [
+        each for each in ended.err.splitlines() if each.startswith("WARNING") and "z9" in each.lower()
+    ]
+    (told,) = [each for each in warnings if "NO ACCELERATOR" not in each]  # which this machine lacks
+    assert "vtrain does not know" in told
 
 
 def test_a_note_is_true_of_what_the_queue_counts(vtrain: Any, flags: tuple[str, ...]) -> None:

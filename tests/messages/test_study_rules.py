@@ -283,3 +283,9 @@ def test_values_and_bounds_are_taken_or_refused(values: list[float], low: int, h
         ends = values if "discreteValueSpec" in spec else (low, high)
         assert all(is_value_of(parameter, float(end)) for end in ends)
         assert len(ends) <= MOST_VALUES
+
+
+def test_trials_without_pools_are_told_where_these_belong() -> None:
+    with pytest.raises(FieldError, match="a job needs at least one pool") as refusal:
+        check_tuning_job(job(lambda it: it.update(trialJobSpec={})))
+    assert refusal.value.hint.startswith("Describe one in the file")

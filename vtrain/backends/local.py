@@ -95,7 +95,7 @@ class LocalBackend:
         from vtrain.backends.job_storage import check_aip_dirs
         from vtrain.messages.hardware import check_hardware
         from vtrain.messages.rules import check_job
-        from vtrain.runtime.machines import notices_about_spec
+        from vtrain.runtime.machines import notices_about_names, several_primaries
 
         own = runnable(job)
         parent_notes = check_parent(job, self._settings) if own is not job else ()
@@ -115,7 +115,7 @@ class LocalBackend:
         self._claim(runnable(plan.job), Claim())
         check_files(self._files(own))
         planned = without_parent(with_spec(job, runnable(plan.job).job_spec))
-        notices = (*notices_about_spec(own.job_spec), *plan.notices)
+        notices = (*notices_about_names(own.job_spec), *several_primaries(own.job_spec), *plan.notices)
         return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:

@@ -24,7 +24,7 @@ from vtrain.commands.session import Session, Target, find_target, resource_docum
 from vtrain.commands.watching import DETACH, Wait, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.core.compose import Draft, JobRequest
 from vtrain.core.config_file import ConfigFile
-from vtrain.core.preparation import draft_request, packages_place
+from vtrain.core.preparation import draft_request, packages_place, with_callers_values
 from vtrain.core.references import command_about, find_reference, shown_name
 from vtrain.core.submission import Place
 from vtrain.core.target import full_name
@@ -137,7 +137,8 @@ def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> N
         request = with_key_of(_named_request(line, remainder), line.spec, settings.project)
         draft, packages = _named_draft(target, request, line.trainer, file.task)
     else:
-        trial, flags = line.request(remainder), tuning_flags(line.spec)
+        trial = with_callers_values(line.request(remainder), local=target.backend.is_local)
+        flags = tuning_flags(line.spec)
         draft = compose_tuning(flags, file.task, trial, settings.project, target.api_has)
         packages = packages_place(target, line.trainer.staging_bucket)
     create_drafted(target, as_pipeline(draft, pipeline), packages, line, given.how, wait)

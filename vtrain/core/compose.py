@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A job that is asked for, in layers, and the trainer to be packaged for it.
 
-    `layers` lie over the file of `config`, and `assignments` (`--set`) over these. An empty `config` is an
-    empty file. The caller knows the values of `env_names`, and lays them over before the job is composed.
-    `fallback_name` is used where neither file nor layer gives a name.
+    `project_layers`, the keys of `[tool.vtrain.job]`, lie over the file of `config` that they name,
+    `layers` lie over both, and `assignments` (`--set`) over all. An empty `config` is an empty file. The
+    caller knows the values of `env_names`, and lays them over before the job is composed. `fallback_name` is
+    used where neither file nor layer gives a name.
     """
 
     config: str | None = None
     allow_unknown_fields: bool = False
+    project_layers: tuple[Layer, ...] = ()
     layers: tuple[Layer, ...] = ()
     env_names: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
@@ -48,7 +50,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def says(self, path: str) -> bool:
         """Whether a layer says something at a path, such as `jobSpec.workerPoolSpecs`."""
-        return path in Fold(self.layers).origins
+        return path in Fold((*self.project_layers, *self.layers)).origins
 
     @property
     def says_what_runs(self) -> bool:
@@ -190,7 +192,7 @@ def compose(
     described, unknown = _described(config, request, api_has) if config is not None else ({}, {})
     name = {"displayName": request.fallback_name} if request.fallback_name else {}
     file = Layer(config.blame_line if config is not None else nobody, described)
-    fold = Fold([Layer(nobody, name), file, *request.layers], paths.spec)
+    fold = Fold([Layer(nobody, name), file, *request.project_layers, *request.layers], paths.spec)
     if request.says("labels"):
         fold.document["labels"] = dict(sorted(fold.document["labels"].items()))  # as gcloud sends them
     document = deepcopy(fold.document)  # layers may be laid again, and share their values with it
@@ -281,7 +283,7 @@ def _spread(spec: dict[str, Any], source: TrainerSource | None, *, has_file: boo
                 hint="Name the image in which it runs as executor-image-uri, or leave the trainer out.",
             )
         source = _settle_module(pools, source)
-    elif image and has_file:
+    elif image and (has_file or any(not {"containerSpec", "pythonPackageSpec"}.isdisjoint(p) for p in pools)):
         tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
         if not tasks:
             raise UsageError("--executor-image-uri is for Python packages, and the file describes none.")

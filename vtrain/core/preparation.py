@@ -33,7 +33,7 @@ def draft_request(target: Target[R], request: JobRequest, config: ConfigFile | N
 
     `config` is the file of the request, where it was read already.
     """
-    request = _with_callers_values(request, local=target.backend.is_local)
+    request = with_callers_values(request, local=target.backend.is_local)
     draft = compose(
         request, executor_required=not target.backend.is_local, api_has=target.api_has, config=config
     )
@@ -186,7 +186,7 @@ _INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
 MOST_NAMES = 10
 
 
-def _with_callers_values(request: JobRequest, *, local: bool) -> JobRequest:
+def with_callers_values(request: JobRequest, *, local: bool) -> JobRequest:
     """The request with the caller's values for `--env NAME`.
 
     Raises ConfigError where the job is not to run on this machine, and for a name that is not set.

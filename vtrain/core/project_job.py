@@ -53,7 +53,7 @@ def project_request(project: Pyproject, job: ProjectJob) -> JobRequest:
     return JobRequest(
         config=str(below(project, job.config)) if job.config else None,
         source=with_extras(source, job),
-        layers=job_layers(job, project.blames),
+        project_layers=job_layers(job, project.blames),
         fallback_name=project_name(project),
     )
 

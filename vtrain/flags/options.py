@@ -134,16 +134,6 @@ class JobNameFlag(NameFlag, frozen=True):
     )
 
 
-class JobFlag(NameFlag, frozen=True):
-    """The name of a job, for the short commands."""
-
-    job: str = argument(
-        "JOB",
-        f"{NAMES}.",
-        offer=any_jobs,
-    )
-
-
 class NewestFlag(NameFlag, frozen=True):
     """The name of a job, for the short commands that may go without."""
 

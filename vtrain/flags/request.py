@@ -132,7 +132,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         over = [Layer(named(POOL_FLAG), {"jobSpec": changes_document(changes, machines)})] if changes else []
         return msgspec.structs.replace(
             request,
-            layers=(*keys, *over, *request.layers),
+            project_layers=tuple(keys),
+            layers=(*over, *request.layers),
             source=with_extras(source, job),
             fallback_name=project_name(self.project) if self.project is not None else "",
         )

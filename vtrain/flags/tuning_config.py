@@ -1,9 +1,9 @@
 """Lay flags over the file of a hyperparameter tuning job.
 
-In order: the project's job, where nothing else names what a trial runs; the file; single flags in place of
-their field, those of the trials in `trialJobSpec`; labels in place of the file's; the trainer, its arguments
-and its variables in every pool; `--set` last. Source of gcloud's rules: `gcloud ai hp-tuning-jobs create
---help`.
+In order: the project's job, where nothing else names what a trial runs; the file; `--worker-pool-spec` in
+place of its pools; single flags in place of their field, those of the trials in `trialJobSpec`; labels in
+place of the file's; the trainer, its arguments and its variables in every pool; `--set` last. Source of
+gcloud's rules: `gcloud ai hp-tuning-jobs create --help`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from vtrain.core.compose import Draft, JobRequest, check_place, compose
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
-from vtrain.core.job_layers import Document, Fold, Layer, nobody
+from vtrain.core.job_layers import POOLS, Document, Fold, Layer, nobody
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.request import resource_layers
 from vtrain.flags.row import fields_of
@@ -73,16 +73,19 @@ def compose_tuning(
     `project` owns the encryption key where nothing else is said. Raises UsageError where a flag does not
     parse, ConfigError where the file or a value is wrong.
     """
-    document, unknown = _described(file, api_has)
+    document, unknown = _described(file, api_has, allowed=trial.allow_unknown_fields)
     if not trial.fallback_name:  # which comes with the project's job: another file is the one that is given
         trial = msgspec.structs.replace(trial, config=None)
-    layers = _of_fields(resource_layers(flags, project), document, trial)
+    if trial.says(f"jobSpec.{POOLS}"):
+        unknown.get(TRIAL, {}).pop(POOLS, None)
+    layers = _of_fields((*trial.layers, *resource_layers(flags, project)), document, trial)
     if any("labels" in layer.document for layer in layers):
         layers.insert(0, Layer(nobody, {"labels": None}))
     counts = Layer(nobody, {"maxTrialCount": 1, "parallelTrialCount": 1})
     request = msgspec.structs.replace(
         trial,
-        layers=(counts, *trial.layers, Layer(file.blame_line, document), *layers),
+        project_layers=(counts, *trial.project_layers),
+        layers=(Layer(file.blame_line, document), *layers),
         assignments=tuple(flags.assignments),
     )
     draft = compose(request, api_has=api_has, paths=TUNING_PATHS)
@@ -95,7 +98,7 @@ def _of_fields(layers: Sequence[Layer], document: Document, trial: JobRequest) -
     Raises ConfigError for a flag about trials, where nothing tells their job.
     """
     lacking = {"studySpec"} - document.keys()
-    if not (TRIAL in document or trial.fallback_name or trial.source):
+    if not (TRIAL in document or trial.says_what_runs):
         lacking.add("jobSpec")
         said = Fold(layers).document.get("jobSpec", {})
         if any(said.values()):
@@ -106,7 +109,7 @@ def _of_fields(layers: Sequence[Layer], document: Document, trial: JobRequest) -
     return [layer for layer in layers if lacking.isdisjoint(layer.document)]
 
 
-def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]:
+def _described(config: ConfigFile, api_has: ApiHas, *, allowed: bool) -> tuple[Document, Document]:
     """The job in the file, and a document of the fields that only the API knows."""
     with config.blamed():
         if not config.content:
@@ -117,7 +120,7 @@ def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]
             hint = "Rename the field."
             raise FieldError("jobSpec", f"the job of each trial is called {TRIAL}.", hint=hint)
         check_place(content, TUNING_PATHS)
-        known, unknown = accepted_fields(HyperparameterTuningJob, content, allowed=False, api_has=api_has)
+        known, unknown = accepted_fields(HyperparameterTuningJob, content, allowed=allowed, api_has=api_has)
         job = read_message(HyperparameterTuningJob, known)
         if job.trial_job_spec is not None:
             check_enum_names(job.trial_job_spec, TRIAL)

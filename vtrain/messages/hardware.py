@@ -1,8 +1,8 @@
 """The hardware that Vertex AI has: the accelerators of each machine type, TPUs, boot disks.
 
 Source of the tables: Vertex AI's documentation as of `AS_OF`, "Configure compute resources for custom
-training" and "Training with Cloud TPU VMs". Machine types that they do not name are accepted, as the service
-gets new ones.
+training" and "Training with Cloud TPU VMs". Machine types and accelerators that vtrain does not know are
+accepted, as the service gets new ones.
 """
 
 from __future__ import annotations
@@ -135,6 +135,8 @@ def _of_gpus(machine: MachineSpec, choices: dict[str, tuple[int, ...]], path: st
     if asked in NO_ACCELERATOR:
         if not kind.startswith("n1-"):
             yield FieldError(f"{path}.acceleratorType", f"{kind} needs its accelerator named.", hint=hint)
+    elif asked not in ACCELERATORS:
+        return  # `notices_about_names` tells of it
     elif asked not in choices:
         carriers = ", ".join(machines_with(asked))
         hint = f"{hint}\n{asked} comes with {carriers}." if carriers else hint

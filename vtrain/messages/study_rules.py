@@ -73,6 +73,9 @@ def _check_counts(job: HyperparameterTuningJob) -> None:
 
 def _check_trial_job(job: HyperparameterTuningJob, spec: CustomJobSpec, executor_required: bool) -> None:
     """The rules of custom jobs, with paths below trialJobSpec for what a custom job has in its jobSpec."""
+    if not spec.worker_pool_specs:
+        hint = "Describe one in the file of --config, or name a trainer with --local-package-path."
+        raise FieldError("trialJobSpec.workerPoolSpecs", "a job needs at least one pool.", hint=hint)
     trial = CustomJob(display_name=job.display_name, labels=job.labels, job_spec=spec)
     try:
         check_job(trial, executor_required=executor_required)

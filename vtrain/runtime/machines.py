@@ -65,23 +65,28 @@ def machine_types() -> tuple[str, ...]:
     return tuple(_MACHINES)
 
 
-def notices_about_spec(spec: CustomJobSpec) -> tuple[str, ...]:
-    """Sentences about names that no table has, with the nearest one, and about several primary replicas.
+def notices_about_names(spec: CustomJobSpec) -> tuple[str, ...]:
+    """Sentences about names that no table has, with the nearest one.
 
-    A name may be newer than the tables, so that nothing is refused for it.
+    A name may be newer than the tables, so that nothing is refused for it, not even with `--strict`.
     """
-
     machines = _MACHINES.keys() | GPUS.keys() | TPU_TOPOLOGIES.keys() | {TPU_HOST}
-    sentences = []
-    for index, pool in enumerate(spec.worker_pool_specs):
-        path, given = f"workerPoolSpecs[{index}]", pool.machine_spec or MachineSpec()
-        if given.machine_type and given.machine_type not in machines:
-            sentences.append(f"{path}.machineSpec.machineType: {_unknown(given.machine_type, machines)}")
-        if index == 0 and pool.replica_count > 1:
-            found = f"the first pool is the primary replica, found {pool.replica_count}."
-            sentences.append(f"{path}.replicaCount: {found} Others belong into a second pool.")
-    unknown = (f"{place}: {_unknown(value, names)}" for place, value, names in unknown_names(spec))
-    return (*sentences, *unknown)
+    given = [(pool.machine_spec or MachineSpec()).machine_type for pool in spec.worker_pool_specs]
+    types = (
+        f"workerPoolSpecs[{index}].machineSpec.machineType: {_unknown(name, machines)}"
+        for index, name in enumerate(given)
+        if name and name not in machines
+    )
+    return (*types, *(f"{place}: {_unknown(value, names)}" for place, value, names in unknown_names(spec)))
+
+
+def several_primaries(spec: CustomJobSpec) -> tuple[str, ...]:
+    """A sentence about several replicas in the only pool. Beside other pools `check_job` refuses them."""
+    first, *others = spec.worker_pool_specs or (WorkerPoolSpec(),)
+    if first.replica_count <= 1 or any(pool.task for pool in others):
+        return ()
+    found = f"the first pool is the primary replica, found {first.replica_count}."
+    return (f"workerPoolSpecs[0].replicaCount: {found} Others belong into a second pool.",)
 
 
 def _unknown(name: str, names: Iterable[str]) -> str:

@@ -193,8 +193,9 @@ class ProcessLauncher:
 def free_ports(count: int) -> list[int]:
     """Find `count` different ports that are free now, on all addresses of this machine.
 
-    A trainer listens seconds later. So the ports are none of those that the kernel gives to programs which
-    ask for any port, or which connect to somewhere, as long as there are others.
+    A trainer listens seconds later. So the ports are below those that the kernel gives to programs which ask
+    for any port, or which connect to somewhere, as long as there are others; a kernel whose range is set to
+    begin below `HIGHEST_PORT` may give them away.
     """
     usual = range(LOWEST_PORT, HIGHEST_PORT)
     ports: list[int] = []

@@ -12,7 +12,13 @@ import msgspec
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica
 from vtrain.backends.vertex.api import VertexApi, quoted, read_list, service_endpoint
 from vtrain.backends.vertex.cloud_log import CloudLog
-from vtrain.backends.vertex.vertex_plan import check_sendable, doubts_about, machines_of, replica_views
+from vtrain.backends.vertex.vertex_plan import (
+    check_sendable,
+    doubts_about,
+    machines_of,
+    notices_about,
+    replica_views,
+)
 from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
 from vtrain.extras import install_command
 from vtrain.messages.codec import from_document, to_document
@@ -84,7 +90,14 @@ class VertexBackend:
         parent = str(self._within(collection_of(job))).rstrip("/")
         uri = f"{endpoint}/{self._settings.access.api_version}/{parent}"
         steps = (f"Would send POST {uri}",)
-        return Plan(job=job, backend="vertex", doubts=doubts_about(job), notes=machines_of(job), steps=steps)
+        return Plan(
+            job=job,
+            backend="vertex",
+            notices=notices_about(job),
+            doubts=doubts_about(job),
+            notes=machines_of(job),
+            steps=steps,
+        )
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """The replicas of the job as they will be; no request is made."""

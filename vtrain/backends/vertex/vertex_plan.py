@@ -17,7 +17,15 @@ from vtrain.messages.pipeline_rules import check_pipeline
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_account_of_board, check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
-from vtrain.runtime.machines import accelerators_of, machine, machine_memory, notices_about_spec
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.messages.training_task import task_of
+from vtrain.runtime.machines import (
+    accelerators_of,
+    machine,
+    machine_memory,
+    notices_about_names,
+    several_primaries,
+)
 from vtrain.runtime.replica.vertex_view import (
     JobContext,
     replica_argv,
@@ -69,6 +77,12 @@ def check_sendable(job: Job) -> None:
         check_account_of_board(spec)
 
 
+def notices_about(job: Job) -> tuple[str, ...]:
+    """Sentences about names that may be newer than vtrain."""
+    spec = spec_of(job)
+    return notices_about_names(spec) if spec is not None else ()
+
+
 def doubts_about(job: Job) -> tuple[str, ...]:
     """Sentences about what the service is known to refuse."""
     spec = spec_of(job)
@@ -80,27 +94,29 @@ def doubts_about(job: Job) -> tuple[str, ...]:
                 fits = machines_with(given.accelerator_type, given.accelerator_count) or ("n1-standard-4",)
                 add = f" Add --machine-type={fits[0]}." if isinstance(job, CustomJob) and index == 0 else ""
                 doubts.append(f"workerPoolSpecs[{index}].machineSpec.machineType: is required.{add}")
+        doubts += several_primaries(spec)
         doubts += [f"{doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
     output = spec.output_uri if spec is not None else ""
     if output and not output.startswith("gs://"):
         doubts.append(f"baseOutputDirectory: expected gs://BUCKET/…, found {output!r}.")
-    names = notices_about_spec(spec) if spec is not None else ()
-    return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
+    return tuple(f"The service may refuse this job. {doubt}" for doubt in doubts)
 
 
 def machines_of(job: Job) -> tuple[str, ...]:
     """Sentences about the machines of each pool."""
     spec = spec_of(job)
-    each = "" if isinstance(job, CustomJob) else " of each trial"
+    task = task_of(job) if isinstance(job, TrainingPipeline) else job
+    each = " of each trial" if isinstance(task, HyperparameterTuningJob) else ""
     notes = []
     for index, pool in enumerate(spec.worker_pool_specs if spec is not None else ()):
         given = pool.machine_spec or MachineSpec()
         known = machine(given.machine_type)
         size = f"{known.cpus} vCPUs, {memory_in_words(machine_memory(pool))}" if known else ""
         parts = ", ".join(filter(None, (size, accelerators_of(given))))
+        machines = ": ".join(filter(None, (given.machine_type, parts)))
         count = f"{pool.replica_count} x " if pool.replica_count > 1 else ""
         if pool.task is not None and given.machine_type:
-            notes.append(f"workerpool{index}{each} runs on {count}{given.machine_type}: {parts}.")
+            notes.append(f"workerpool{index}{each} runs on {count}{machines}.")
     return tuple(notes)
 
 
