@@ -210,9 +210,7 @@ class TrainerFlags(FlagGroup, frozen=True):
         offer=one_of("auto", "sdist", "image"),
     )
     staging_bucket: str = text("URI", "Where to upload packages: gs://BUCKET or file:///FOLDER.")
-    strict: bool = switch(
-        "Treat warnings of imports, settings, fields, secrets and what Vertex AI may refuse as errors."
-    )
+    strict: bool = switch("Treat warnings as errors, also of what Vertex AI may refuse.")
 
 
 class ImageFlags(FlagGroup, frozen=True):
