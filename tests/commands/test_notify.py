@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lib.serving import serving
 from lib.stored_jobs import add_job
 
 
@@ -47,14 +47,10 @@ class Answer(BaseHTTPRequestHandler):
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
     server = Chat()
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
     monkeypatch.setenv("VTRAIN_NOTIFY", f"http://127.0.0.1:{server.server_port}/hook")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield server
 
 
 def test_a_command_is_told_how_it_ended(vtrain: Any, vtrain_home: Path, told: Path) -> None:

@@ -7,11 +7,11 @@ import ipaddress
 import json
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 from lib.logging_service import serve_logs
+from lib.serving import serving
 from lib.vertex_service import VertexService, serve_vertex
 
 from vtrain.backends import Pace
@@ -220,15 +220,15 @@ def test_expired_credentials_are_told_before_anything_is_packed(
 ) -> None:
     (tmp_path / "task.py").write_text("print(1)\n")
     tokens = HTTPServer(("127.0.0.1", 0), _Expired)
-    Thread(target=tokens.serve_forever, args=(0.01,), daemon=True).start()
     key = service_account_key(f"http://127.0.0.1:{tokens.server_port}/token")
     (tmp_path / "key.json").write_text(json.dumps(key))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
     monkeypatch.delenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS")
     flags = ("--executor-image-uri=gcr.io/p/i", "--python-module=task", "--staging-bucket=gs://stage")
-    ended = vtrain("custom-jobs", "create", "--display-name=a", f"--local-package-path={tmp_path}", *flags)
-    tokens.shutdown()
-    tokens.server_close()
+    with serving(tokens):
+        ended = vtrain(
+            "custom-jobs", "create", "--display-name=a", f"--local-package-path={tmp_path}", *flags
+        )
     assert ended.code == 1
     assert "expired" in ended.err and "gcloud auth application-default login" in ended.err
     assert not (vtrain_home / "packages").exists()

@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event
 
 import pytest
+from lib.serving import serving
 
 pytestmark = pytest.mark.child
 
@@ -66,15 +67,12 @@ def slow_engine() -> Iterator[str]:
     """The address of an engine that never answers what is told about sizes."""
     over = Event()
     handler = type("Handler", (_Engine,), {"asked": Event(), "over": over})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        serving = Thread(target=server.serve_forever, args=(0.01,))
-        serving.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with serving(server):
         try:
             yield f"tcp://127.0.0.1:{server.server_address[1]}"
         finally:
             over.set()
-            server.shutdown()
-            serving.join()
 
 
 def test_an_engine_that_does_not_take_the_size_in_time() -> None:

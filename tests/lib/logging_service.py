@@ -19,6 +19,8 @@ from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from lib.serving import serving
+
 DROP = 0
 """The connection is closed without an answer."""
 
@@ -151,11 +153,5 @@ def serve_logs() -> Iterator[LoggingService]:
     server = _Server(("127.0.0.1", 0), _Handler)
     server.service = LoggingService()
     server.service.url = f"http://127.0.0.1:{server.server_port}/"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(server):
         yield server.service
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -6,7 +6,6 @@ import base64
 import datetime
 import ipaddress
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+
+from lib.serving import serving
 
 LOGIN = "me:hush-hush"
 SETTINGS = ("PIP_", "UV_", "SSL_CERT_", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -131,18 +132,11 @@ def private_index(folder: Path, address: str = "127.0.0.1", login: str = "") -> 
     certificates = make_certificates(folder, address)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.server)
-    with ThreadingHTTPServer((address, 0), partial(_Handler, packages, requests, login)) as server:
-        server.handle_error = lambda *_: None  # type: ignore[method-assign] # a client that does not trust it
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield PrivateIndex(
-                f"https://{address}:{server.server_port}/simple", certificates.authority, requests
-            )
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer((address, 0), partial(_Handler, packages, requests, login))
+    server.handle_error = lambda *_: None  # type: ignore[method-assign] # a client that does not trust it
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    with serving(server):
+        yield PrivateIndex(f"https://{address}:{server.server_port}/simple", certificates.authority, requests)
 
 
 def forget_settings(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:

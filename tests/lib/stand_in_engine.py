@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +20,8 @@ from typing import Any
 from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lib.stand_in_api import POLL_SECONDS, ROUTES
+from lib.serving import serving
+from lib.stand_in_api import ROUTES
 from lib.stand_in_state import Refusal, StandInEngine
 
 API_VERSION = "1.45"
@@ -89,12 +89,5 @@ def stand_in_engine() -> Iterator[StandInEngine]:
     server = _Server(("127.0.0.1", 0), _Handler)
     server.engine = StandInEngine()
     server.engine.host = f"tcp://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": POLL_SECONDS})
-    thread.start()
-    try:
-        with patch.dict(os.environ, DOCKER_BUILDKIT="0"):
-            yield server.engine
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(server), patch.dict(os.environ, DOCKER_BUILDKIT="0"):
+        yield server.engine

@@ -20,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from lib.serving import serving
 from vtrain.staging.cloud_client import Settings
 
 PIECE = 64 * 1024
@@ -188,11 +189,5 @@ def storage_relay(upstream: str) -> Iterator[StorageRelay]:
     handler = type("Handler", (_Handler,), {"relay": relay})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     relay.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with serving(server):
         yield relay
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from lib.dripping import BODY, DRIPS, answering
+from lib.serving import serving
 
 pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
 
@@ -48,13 +48,10 @@ def endless(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         def log_message(self, format: str, *args: object) -> None:
             """Keep quiet."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_address[1]}")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_address[1]}")
+    with serving(server):
         yield seen
-        server.shutdown()
-        thread.join()
 
 
 def test_a_list_that_does_not_end_is_given_up(

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from lib.dripping import DRIPS, answering
 from lib.logging_service import serve_logs
 from lib.privileges import run_bound
+from lib.serving import serving
 from lib.vertex_jobs import PARENT, settings_at
 
 pytest.importorskip("google.auth")
@@ -260,12 +260,8 @@ class _Metadata(BaseHTTPRequestHandler):
 @pytest.fixture
 def metadata() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Metadata)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(server):
+        yield f"127.0.0.1:{server.server_port}"
 
 
 FETCH = """

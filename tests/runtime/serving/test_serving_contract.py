@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from lib.serving import serving
 
 from vtrain.errors import ConfigError, ServiceError
 from vtrain.messages.codec import read_message
@@ -22,7 +23,7 @@ Serve = Callable[..., int]
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Starts a server whose answers, one after the other, are given; the last one for ever. Its port."""
-    servers = []
+    stack = ExitStack()
 
     def start(*answers: Answer) -> int:
         left = list(answers)
@@ -40,14 +41,12 @@ def serve() -> Iterator[Serve]:
             def log_message(self, *_args: Any) -> None:
                 """Say nothing."""
 
-        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-        threading.Thread(target=servers[-1].serve_forever, kwargs={"poll_interval": 0.01}).start()
-        return int(servers[-1].server_address[1])
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        stack.enter_context(serving(server))
+        return int(server.server_address[1])
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    with stack:
+        yield start
 
 
 def container(**spec: Any) -> Model:
