@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from lib.tuning_jobs import TRIALS, tuning_document
-from lib.vertex_service import VertexService, serve_vertex
+from lib.vertex_service import VertexService
 from terminal.conftest import PLAIN, Golden, Start
 
 pytest.importorskip("google.auth", reason="needs the extra vertex")
@@ -21,22 +19,11 @@ ACTIVE = {
 }
 
 
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    """The emulator behind a wire, at which the commands on terminals look."""
-    with serve_vertex() as service:
-        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)
-        monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
-        monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
-        monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
-        yield service
-
-
 @pytest.mark.parametrize(("columns", "colours"), [(80, True), (120, False)])
 def test_the_trials_as_a_table(
-    start: Start, golden: Golden, service: VertexService, columns: int, colours: bool
+    start: Start, golden: Golden, vertex: VertexService, columns: int, colours: bool
 ) -> None:
-    service.resources[NAME] = tuning_document(NAME)
+    vertex.resources[NAME] = tuning_document(NAME)
     terminal = start(
         *("hp-tuning-jobs", "trials", "2001", "-q"), columns=columns, env={} if colours else PLAIN
     )
@@ -44,16 +31,16 @@ def test_the_trials_as_a_table(
     golden("trials", terminal, colours=colours)
 
 
-def test_the_live_table_and_the_end(start: Start, golden: Golden, service: VertexService) -> None:
+def test_the_live_table_and_the_end(start: Start, golden: Golden, vertex: VertexService) -> None:
     running = {"state": "JOB_STATE_RUNNING", "maxTrialCount": 5, "endTime": ""}
-    service.resources[NAME] = tuning_document(NAME, trials=[ACTIVE], **running)
+    vertex.resources[NAME] = tuning_document(NAME, trials=[ACTIVE], **running)
     terminal = start("hp-tuning-jobs", "wait", "2001", columns=100)
     terminal.wait_until(lambda: "0 of 5 trials" in terminal.shown and "ACTIVE" in terminal.shown)
-    service.resources[NAME] = tuning_document(NAME, trials=[*TRIALS, ACTIVE], **running)
+    vertex.resources[NAME] = tuning_document(NAME, trials=[*TRIALS, ACTIVE], **running)
     terminal.wait_until(lambda: "4 of 5 trials, about 12 s left, the best is 2" in terminal.shown)
     shown = [line.split()[:2] for line in terminal.shown.splitlines()]
     assert ["2", "*"] in shown and ["5", "ACTIVE"] in shown and ["3", "INFEASIBLE"] in shown
-    service.resources[NAME] = tuning_document(NAME, trials=TRIALS)
+    vertex.resources[NAME] = tuning_document(NAME, trials=TRIALS)
     assert terminal.end() == 0
     assert "of 5 trials" not in terminal.transcript, "the live table is taken away"
     golden("trials-ended", terminal)
