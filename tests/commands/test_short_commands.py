@@ -143,6 +143,8 @@ def test_the_one_script_of_this_folder_runs_where_nothing_is_named(
     monkeypatch.chdir(folder)
     ended = vtrain("run")
     assert ended.code == 2 and "What to run is not given." in ended.err
+    (folder / "a b.py").touch()
+    assert "Name the script, vtrain run 'a b.py', or" in vtrain("run").err
 
 
 def test_a_saved_job_counts_more_than_the_one_script(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TypeVar
 
@@ -94,7 +95,7 @@ def _in_this_folder(entry: EntryFlags, spec: SpecFlags, trainer: TrainerFlags, c
     if is_named or trainer.local_package_path is not None or find_project_job() is not None:
         return entry
     here = Path()
-    if not any((here / name).is_file() for name in SCRIPTS):
+    if not any(here.glob("*.py")):
         return entry  # the command says what it could be given
     return msgspec.structs.replace(entry, entry=_only_script(here, ".", command))
 
@@ -161,10 +162,12 @@ def _only_script(folder: Path, shown: str, command: str) -> str:
     if len(found) == 1:
         return found[0]
     why = f"has {' and '.join(found)}" if found else f"has no {', '.join(SCRIPTS[:-1])} or {SCRIPTS[-1]}"
+    others = sorted(path.name for path in folder.glob("*.py") if path.name != "setup.py")
+    script = os.path.join("" if shown == "." else shown, *(found or others or ["SCRIPT"])[:1])  # noqa: PTH118
     raise UsageError(
         f"It is not clear what to run in {shown}: it {why}.",
-        hint=f"Name the script, {command} {os.path.join(shown, 'SCRIPT')}, "  # noqa: PTH118 - as it was typed
-        f"or the module, {command} {shown} -m MODULE",
+        hint=f"Name the script, {command} {shlex.quote(script)}, "
+        f"or the module, {command} {shlex.quote(shown)} -m MODULE",
     )
 
 
