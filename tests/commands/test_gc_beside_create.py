@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ def collector(
     go.unlink()
     moment = time.time() - 40 * DAY
     for path in vtrain_home.rglob("*"):
-        os.utime(path, (moment, moment), follow_symlinks=False)
+        with suppress(FileNotFoundError):  # a file of SQLite, when the supervisor ends
+            os.utime(path, (moment, moment), follow_symlinks=False)
     made = Collector(vtrain_home, monkeypatch, first.out.strip())
     made.behind(submission, "package_and_stage")
     made.behind(JobFolder, "make")

@@ -80,7 +80,7 @@ class Sessions:
 
     def keep(self, session: UploadSession) -> str:
         """The id of an upload from now on. Raises StorageRefusal where too many go on."""
-        if len(self._open) >= MOST_SESSIONS:
+        while len(self._open) >= MOST_SESSIONS:
             self._forget_one(session)
         upload_id = uuid.uuid4().hex
         self._open[upload_id] = session
