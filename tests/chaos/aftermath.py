@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.docker_engines import remaining
+from lib.local_jobs import processes_of
 from lib.waiting import wait_until, wait_until_gone
 from places import Place
 
@@ -142,8 +143,8 @@ def until_writing(place: Place, job: CustomJob) -> None:
 def check_nothing_left(place: Place) -> None:
     """No process, container, network or temporary folder of any job of this home is left."""
     with suppress(AssertionError):
-        wait_until_gone(lambda: processes(place.home), pause=0.1, patience=LEAVING_SECONDS)
-    found = [f"process {pid} {command!r}" for pid, command in processes(place.home).items()]
+        wait_until_gone(lambda: processes_of(place.home), pause=0.1, patience=LEAVING_SECONDS)
+    found = [f"process {pid} {command!r}" for pid, command in processes_of(place.home).items()]
     found += [str(path) for path in temporary_files(place.home)]
     if place.address is not None:
         with place.engine() as engine:
@@ -165,22 +166,6 @@ def check_unborn(place: Place) -> None:
     left = [str(path) for path in found if path.exists()]
     place.tally.add("left over", len(left))
     assert not left, left
-
-
-def processes(home: Path) -> dict[int, bytes]:
-    """Living processes that have this home on their command line, or their temporary folder in it."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command, environment = ((entry / file).read_bytes() for file in ("cmdline", "environ"))
-        except OSError:
-            continue
-        marker = f"{home}/jobs/".encode()
-        if command and (marker in command or b"TMPDIR=" + marker in environment):
-            found[int(entry.name)] = command
-    return found
 
 
 def temporary_files(home: Path) -> list[Path]:

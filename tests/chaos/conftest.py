@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aftermath import processes
 from lib.chaos_report import seed_of
 from lib.docker_engines import remaining
+from lib.local_jobs import processes_of
 from lib.second_engine import SecondEngine
 from places import Place
 from victims import kill
@@ -81,7 +81,7 @@ def sweep(place: Place) -> None:
         if not states.has_ended(job.state):
             place.backend.kill(job.name)
             place.ended(job.name)
-    for pid in processes(place.home):
+    for pid in processes_of(place.home):
         kill(pid)
     if place.address is not None:
         with place.engine() as engine:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from aftermath import check, check_all, processes
+from aftermath import check, check_all
+from lib.local_jobs import processes_of
 from lib.waiting import wait_until
 from places import Place
 from victims import kill, phase, replicas, supervisors, until_running
@@ -49,7 +50,7 @@ def test_a_verdict_that_was_reached_before_counts(place: Place) -> None:
 
 def cut_power(place: Place) -> None:
     """End every process of the home's jobs at once."""
-    for pid in (*supervisors(place.home), *processes(place.home)):
+    for pid in (*supervisors(place.home), *processes_of(place.home)):
         if kill(pid):
             place.tally.kill("everything", "power cut")
     for container in running_containers(place):

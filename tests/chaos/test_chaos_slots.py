@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from aftermath import processes
 from lib.docker_engines import remaining
 from lib.environment_packages import wheel
+from lib.local_jobs import processes_of
 from lib.waiting import wait_until
 from places import Place
 from victims import kill, kill_supervisor
@@ -90,7 +90,7 @@ def _kill_preloader(place: Place) -> None:
 
 
 def _check_nothing_left(place: Place) -> None:
-    wait_until(lambda: not processes(place.home), "processes are left")
+    wait_until(lambda: not processes_of(place.home), "processes are left")
     assert [*place.home.glob("slots/*")] == []
     if place.address is not None:
         place.run("gc", "--kind=container", "-q")

@@ -46,8 +46,8 @@ def folder_of(home: Path, name: str) -> JobFolder:
     return JobFolder(home / "jobs" / name.rpartition("/")[2])
 
 
-def processes_of(folder: Path) -> dict[int, bytes]:
-    """Living processes that have this folder on their command line or in their environment."""
+def processes_of(home: Path) -> dict[int, bytes]:
+    """Living processes with a job of this home on their command line, or their temporary folder in it."""
     found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -57,7 +57,7 @@ def processes_of(folder: Path) -> dict[int, bytes]:
             environment = (entry / "environ").read_bytes()
         except OSError:
             continue
-        marker = f"{folder}/jobs/".encode()
+        marker = f"{home}/jobs/".encode()
         if command and (marker in command or b"TMPDIR=" + marker in environment):
             found[int(entry.name)] = command
     return found
