@@ -26,6 +26,33 @@ with open("metrics.jsonl", "w") as file:
     file.write('{"auc": 0.5}\\n')
 """
 
+HYPERTUNE = """
+import json, os
+def report(name, value):
+    path = os.environ.get("CLOUD_ML_HP_METRIC_FILE", "/tmp/hypertune/output.metrics")
+    assert os.path.isdir(os.path.dirname(path)) and "CLOUD_ML_TRIAL_ID" not in os.environ
+    with open(path, "w") as file:
+        file.write(json.dumps({"global_step": "3", "timestamp": 1.5, "trial": "0", name: str(value)}) + "\\n")
+"""
+"""cloudml-hypertune in short."""
+
+
+@pytest.mark.child
+def test_what_a_plain_job_reports_by_hypertune_is_its_metric(vtrain: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "trainer"
+    folder.mkdir()
+    (folder / "hypertune.py").write_text(HYPERTUNE)
+    (folder / "train.py").write_text("import hypertune, sys\nhypertune.report('auc', float(sys.argv[1]))\n")
+    (folder / "plain.py").write_text("import os\nassert 'CLOUD_ML_HP_METRIC_FILE' not in os.environ\n")
+    for auc in ("0.25", "0.5"):
+        ended = vtrain("run", str(folder / "train.py"), "--", auc)
+        assert ended.code == 0, ended.err
+    listed = json.loads(vtrain("ps", "--metrics", "--format=json").out)
+    assert [one["metrics"] for one in listed] == [{"auc": 0.5}, {"auc": 0.25}]
+    (folder / "train.py").unlink()
+    ended = vtrain("run", str(folder / "plain.py"))
+    assert ended.code == 0, ended.err
+
 
 @pytest.mark.child
 def test_a_jobs_metrics_are_those_of_stdout_and_of_its_working_directory(

@@ -35,7 +35,7 @@ TERMINAL_FIFO = "terminal"
 TRIALS = "trials"
 """A folder in the folder of a study: the records of its trials."""
 METRIC_FILE = "hypertune/output.metrics"
-"""A file in the folder of a trial's job: the measurements that its trainer reports."""
+"""A file in a job's folder: the measurements that its trainer reports by hypertune."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """More than any file of a job's own has, its logs apart."""
 
@@ -289,7 +289,7 @@ class JobFolder(msgspec.Struct, frozen=True):
 
     @property
     def metric_file(self) -> Path:
-        """The file to which the primary of a trial reports."""
+        """The file to which the primary reports by hypertune."""
         return self.path / METRIC_FILE
 
     def log(self, task: str) -> Path:

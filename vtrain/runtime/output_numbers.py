@@ -1,6 +1,6 @@
 """The metrics of a job: numbers in files such as `metrics.json`, and in lines of JSON on stdout.
 
-They are series and single values: those that hypertune reported in a trial, then those in files of the
+They are series and single values: those that hypertune reported, then those in files of the
 output, in files that the trainer wrote in its working directory, and on its stdout.
 """
 
@@ -119,7 +119,7 @@ def job_numbers(
 
 
 def _of_hypertune(folder: JobFolder, wanted: Collection[str]) -> Iterator[Scalars]:
-    """The numbers that the primary of a trial reported, the last hundred."""
+    """The numbers that the primary reported, the last hundred."""
     place = folder.metric_file.relative_to(folder.path).as_posix()
     with suppress(OSError), Root(folder.path).open(place) as file:
         rows = _rows([_decode_line(line) for line in file.read(LARGEST_FILE).splitlines()])

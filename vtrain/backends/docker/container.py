@@ -48,6 +48,8 @@ WORK = "/usr/app"
 """The working directory of a Python package, where gcloud's local-run has it; on Vertex AI it is `/`."""
 SHARED_MEMORY_PART = 2
 """Half of a replica's memory can be shared: with Docker's default of 64 MB, PyTorch's data loaders die."""
+PLAIN_REPORTS = "/tmp/hypertune"
+"""The folder to which the primary of any other job reports: hypertune's own default."""
 REPORTS = str(PurePosixPath(HP_METRIC_FILE).parent)
 """The folder to which the primary of a trial reports."""
 
@@ -301,7 +303,7 @@ def container_world(order: JobOrder, options: ReplicaOptions) -> World:
         folder=lambda uri: seen_folder(uri, order.setting.aip_dirs),
         work=WORK,
         site=SITE,
-        metric_files=dict.fromkeys(hosts, HP_METRIC_FILE),
+        metric_files=dict.fromkeys(hosts, HP_METRIC_FILE) if order.trial_id else {},
         credentials=CREDENTIALS_TARGET if options.credentials_file else "",
         # Another user than the image's own has another home, or has none.
         package_variables={"PYTHONUSERBASE": USER_BASE} if options.user else {},
@@ -311,20 +313,20 @@ def container_world(order: JobOrder, options: ReplicaOptions) -> World:
 def _own_mounts(
     order: JobOrder, folder: JobFolder, view: ReplicaView, site: str
 ) -> tuple[dict[str, Any], ...]:
-    """The working directory of a Python package, as an image has its own; its code; a trial's reports.
+    """The working directory of a Python package, as an image has its own; its code; its reports.
 
-    The primary of a trial reports to a folder of this machine, whichever user it runs as.
+    The primary reports to a folder of this machine, whichever user it runs as.
     """
     mounts = []
     if isinstance(view.task, PythonPackageSpec):
         mounts.append(bind(folder.replica(view.member.name).work, WORK))
     if site:
         mounts.append(bind(site, SITE, read_only=True))
-    if order.trial_id and view.member == PRIMARY:
+    if view.member == PRIMARY:
         reports = folder.metric_file.parent
-        reports.mkdir(exist_ok=True)
+        reports.mkdir(parents=True, exist_ok=True)
         reports.chmod(OPEN_TO_ALL)
-        mounts.append(bind(reports, REPORTS))
+        mounts.append(bind(reports, REPORTS if order.trial_id else PLAIN_REPORTS))
     return tuple(mounts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import socket
 import sys
@@ -47,6 +48,10 @@ SHIM_KILL_SECONDS = 4.0
 """The time for a shim to kill its replica, and to tell how that ended."""
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
 
+OWN_CODE = "environments"
+"""A folder in a job's folder: its own copies of the trainer's code."""
+_HYPERTUNE = re.compile(rb"(?m)^\s*(?:import|from) +hypertune\b")
+
 
 class ProcessLauncher:
     """Replicas as processes: one shim each, one host and port each on the loopback."""
@@ -85,10 +90,12 @@ class ProcessLauncher:
             devices=_visible(order, devices),
             debugger_host=HOST,
         )
+        if not (order.trial_id or _imports_hypertune(folder)):
+            world = replace(world, metric_files={})
         gcs = buckets_folder(spec, home, aip_dirs)
         found = {}
         for view in replica_views(order, world):
-            if order.trial_id:
+            if view.member in world.metric_files:
                 make_private(Path(world.metric_files[view.member]).parent)
             own = _replica_order(order, folder, view, gcs)
             required = runtimes[view.member.pool].required
@@ -249,6 +256,12 @@ def _replica_order(order: JobOrder, folder: JobFolder, view: ReplicaView, gcs: s
     )
 
 
+def _imports_hypertune(folder: JobFolder) -> bool:
+    """Whether the trainer's code does, which would write below /tmp, over what other jobs report there."""
+    files = (folder.path / OWN_CODE).rglob("*.py")
+    return any(_HYPERTUNE.search(file.read_bytes()) for file in files if file.is_file())
+
+
 def ready_runtimes(order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:
     """The pools' runtimes; None where uv, or a package's back end, has to run. Raises PrepareFailed."""
     with preparing():
@@ -259,7 +272,7 @@ def ready_runtimes(order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:
 
 def make_runtimes(order: JobOrder, log: Log) -> tuple[Runtime, ...]:
     """Make the environments that are not there, and the job's own copy of each. Raises PrepareFailed."""
-    own = Home(Path(order.home)).job(order.name).path / "environments"
+    own = Home(Path(order.home)).job(order.name).path / OWN_CODE
     return for_each_pool(order, lambda _, pool: _runtime(pool, order, own, log))
 
 

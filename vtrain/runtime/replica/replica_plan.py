@@ -20,6 +20,7 @@ from vtrain.runtime.job_order import JobOrder, LentTerminal
 from vtrain.runtime.launching import Runtime
 from vtrain.runtime.replica.vertex_view import (
     MASTER_PORT,
+    METRIC_FILE_VARIABLE,
     PRIMARY,
     PYTHON,
     UNKNOWN_PROGRAM,
@@ -44,7 +45,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     site: str = ""
     """What replicas call the folder `Runtime.site`; empty: as this machine does."""
     metric_files: dict[ReplicaId, str]
-    """The file to which each replica of a trial reports."""
+    """The file to which each replica reports; empty for hypertune's own default, outside of a trial."""
     credentials: str = ""
     """What replicas call the file with their credentials; empty: they have none."""
     variables: dict[str, str] = {}
@@ -114,6 +115,8 @@ def _view(order: JobOrder, world: World, context: JobContext, member: ReplicaId)
     if member in world.devices:
         variables[VISIBLE_DEVICES] = ",".join(world.devices[member])
     surroundings = _surroundings(world, runtime, task)
+    if member in world.metric_files and not order.trial_id:
+        surroundings[METRIC_FILE_VARIABLE] = world.metric_files[member]
     python = runtime.python or PYTHON
     if order.debugger is None or member != PRIMARY or isinstance(task, ContainerSpec):
         argv = replica_argv(task, python, world.programs.get(member.pool, UNKNOWN_PROGRAM))

@@ -28,6 +28,7 @@ SERVICE_ACCOUNT = "service-{project_number}@gcp-sa-aiplatform-cc.iam.gserviceacc
 """CLOUD_ML_JOB_SA where the job names no account: the Custom Code Service Agent."""
 UNCOUNTED_POOLS = (3,)
 """Pools that WORLD_SIZE and RANK leave out: evaluators. Not documented."""
+METRIC_FILE_VARIABLE = "CLOUD_ML_HP_METRIC_FILE"
 HP_METRIC_FILE = "/var/hypertune/output.metrics"
 """CLOUD_ML_HP_METRIC_FILE. A sample of Google's reads this path; what the variable says is not documented."""
 DASHBOARD_PORT = 8888
@@ -223,7 +224,7 @@ def _service_variables(spec: CustomJobSpec, pool: WorkerPoolSpec, context: JobCo
     if context.output:
         variables |= {name: f"{context.output}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
     if context.trial_id:
-        variables |= {"CLOUD_ML_TRIAL_ID": context.trial_id, "CLOUD_ML_HP_METRIC_FILE": context.metric_file}
+        variables |= {"CLOUD_ML_TRIAL_ID": context.trial_id, METRIC_FILE_VARIABLE: context.metric_file}
     if context.data is not None:
         data = context.data
         variables |= {"AIP_DATA_FORMAT": data.format}
