@@ -94,6 +94,25 @@ def test_several_candidates_are_told(folder: Path, vtrain: Any) -> None:
     assert "It runs train.py. Other files that it could be: other.py.\n" in vtrain("init").err
 
 
+@pytest.mark.parametrize(
+    ("name", "key"), [("other.py", "script"), ("./other.py", "script"), ("other", "module")]
+)
+def test_a_named_one_is_taken(folder: Path, vtrain: Any, name: str, key: str) -> None:
+    (folder / "other.py").write_text("pass\n")
+    ended = vtrain("init", name)
+    assert ended.code == 0, ended.err
+    job = read_pyproject(folder / "pyproject.toml").settings.job
+    assert job is not None and getattr(job, key) == name.removeprefix("./")
+
+
+def test_a_name_that_is_nowhere_is_refused(folder: Path, vtrain: Any) -> None:
+    ended = vtrain("init", "trian.py")
+    assert (ended.code, ended.err.splitlines()[0]) == (
+        1,
+        f"ERROR: There is no module and no file 'trian.py' in {folder}.",
+    )
+
+
 def test_settings_above_that_count_no_more_are_told(folder: Path, vtrain: Any) -> None:
     above = folder.parent / "pyproject.toml"
     above.write_text('[tool.vtrain]\nbackend = "process"\n')

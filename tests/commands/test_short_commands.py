@@ -369,6 +369,15 @@ def test_the_first_line_names_the_command_that_was_typed(
     assert f"take: vtrain {elsewhere} --backend=vertex --stream-logs" in refused.err
 
 
+def test_a_file_whose_name_begins_with_a_dash_is_told_how_it_is_written(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-a b.py").write_text("print(1)\n")
+    refused = vtrain("run", "-a b.py", "--dry-run")
+    assert refused.code == 2 and refused.err.endswith("If it is the file, write './-a b.py'\n")
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -63,7 +63,9 @@ def init(flags: InitFlags, run: DryRunFlag, common: CommonFlags) -> None:
             ("job",), "it is there already", "Change it, or remove it and run vtrain init again."
         )
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not (flags.yes or console.quiet)
-    job = _answers(console, folder, asks=asks and not property_flag("core", "disable_prompts"))
+    asks = asks and not property_flag("core", "disable_prompts")
+    entry = _named_entry(folder, flags.entry) if flags.entry is not None else None
+    job = _answers(console, folder, entry, asks=asks)
     table = _table(job)
     if run.dry_run:
         console.status(f"Would write to {file}:\n\n{table}")
@@ -75,10 +77,11 @@ def init(flags: InitFlags, run: DryRunFlag, common: CommonFlags) -> None:
     console.status(f"Wrote {_HEADER} to {file}:\n\n{table}\nRun it here:\n$ vtrain run\n")
 
 
-def _answers(console: Console, folder: Path, *, asks: bool) -> ProjectJob:
-    """The job that the folder suggests or, where somebody can be asked, that is answered."""
-    found = find_candidates(folder)
-    entry = _asked_entry(console, folder, found) if asks else _first(console, found)
+def _answers(console: Console, folder: Path, entry: TrainerCandidate | None, *, asks: bool) -> ProjectJob:
+    """The job of the entry or else that the folder suggests or, where somebody can be asked, is answered."""
+    if entry is None:
+        found = find_candidates(folder)
+        entry = _asked_entry(console, folder, found) if asks else _first(console, found)
     job = ProjectJob(module=entry.module, script=entry.script, path=entry.path)
     if not asks or answer_to(console, "Will it run on Vertex AI too? [y/N]: ").lower() not in ("y", "yes"):
         return job
@@ -90,6 +93,15 @@ def _answers(console: Console, folder: Path, *, asks: bool) -> ProjectJob:
     return msgspec.structs.replace(
         job, image=image, machine_type=MACHINE_TYPE, bucket=f"gs://{name}" if name else ""
     )
+
+
+def _named_entry(folder: Path, name: str) -> TrainerCandidate:
+    """The module or file of that name. Raises ConfigError where the folder has no such program."""
+    candidate = named_candidate(folder, name.removeprefix("./"))
+    if candidate is None:
+        hint = "Name a script or a module below it, or leave the name out."
+        raise ConfigError(f"There is no module and no file {name!r} in {folder}.", hint=hint)
+    return candidate
 
 
 def _first(console: Console, found: tuple[TrainerCandidate, ...]) -> TrainerCandidate:

@@ -117,7 +117,19 @@ def prepare_draft(
         raise draft.blame(error) from None
     job, local = prepared.plan.job, session.is_local
     secrets = _check_secrets(job, local=local, allowed=secrets_allowed, strict=strict)
-    return msgspec.structs.replace(prepared, secrets=secrets)
+    notices = tuple(_as_said(draft, notice) for notice in prepared.plan.notices)
+    plan = msgspec.structs.replace(prepared.plan, notices=notices)
+    return msgspec.structs.replace(prepared, plan=plan, secrets=secrets)
+
+
+def _as_said(draft: Draft, notice: str) -> str:
+    """A notice about a pool's machine with the one in front who asked for it: `--gpus: NO ACCELERATOR`."""
+    place, _, said = notice.partition(": ")
+    if not place.startswith("workerPoolSpecs["):
+        return notice
+    path = f"{place}.machineSpec" if place.endswith("]") else place
+    blamed = draft.blame(FieldError(path, said))
+    return notice if isinstance(blamed, FieldError) else blamed.message
 
 
 def _in_active_python(

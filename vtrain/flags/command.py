@@ -133,6 +133,8 @@ class FlagCommand(TyperCommand):
         key, _, value = word.partition("=")
         if key in _MACHINE_FLAGS and any(POOL_FLAG in param.opts for param in self.params):
             return f"Write {_MACHINE_FLAGS[key].format(value or ''.join(words[1:2]) or 'VALUE')}"
+        if os.path.exists(word):  # noqa: PTH110 - as in `_extra_words`
+            return f"If it is the file, write {shlex.quote(f'./{word}')}"
         if word == "--watch" and self.info.remainder != COMMAND:
             return "vtrain rerun JOB --watch runs a job again after each saved file."
         whose = "the command" if self.info.remainder == COMMAND else "the trainer"

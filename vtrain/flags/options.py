@@ -224,10 +224,13 @@ class SchemaFlag(FlagGroup, frozen=True):
 
 
 class InitFlags(FlagGroup, frozen=True):
-    """The switch that answers each question with its default."""
+    """What the job runs, and the switch that answers each question with its default."""
 
     heading: ClassVar[str] = OUTPUT
 
+    entry: str | None = argument(
+        "[SCRIPT|MODULE]", "Script or module to run. Default: the likeliest.", default=None, offer=files
+    )
     yes: bool = switch("No questions; use the defaults.", short="-y")
 
 

@@ -25,6 +25,14 @@ _SCALES = {"linear": "UNIT_LINEAR_SCALE", "log": "UNIT_LOG_SCALE", "reverse-log"
 _GOALS = {"max": "MAXIMIZE", "min": "MINIMIZE", "maximize": "MAXIMIZE", "minimize": "MINIMIZE"}
 _WHOLE = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_FLAG_WORDS = {
+    **{name: f":{word}" for word, name in _SCALES.items()},
+    "minValue": "the lowest value",
+    "maxValue": "the highest",
+    "GRID_SEARCH": "--algorithm=grid-search",
+    "List the values under discreteValueSpec": "List its values, with commas between them",
+}
+"""What is called otherwise in a file of the API than in these flags."""
 _FORMS = "A range: lr=1e-4..0.1:log, layers=1..8. Some values: units=64,128,256, act=relu,tanh."
 
 
@@ -77,8 +85,10 @@ def _check(study: dict[str, Any], space: SpaceFlags) -> None:
         if found is None:
             raise
         flag, values = ("param", space.param) if found[1] == "parameters" else ("metric", space.metric)
-        problem = error.message.removeprefix(error.path).lstrip(": ")
-        raise UsageError(f"--{flag}={values[int(found[2])]}: {problem}", hint=error.hint) from error
+        problem, hint = error.message.removeprefix(error.path).lstrip(": "), error.hint
+        for name, words in _FLAG_WORDS.items():
+            problem, hint = problem.replace(name, words), hint.replace(name, words)
+        raise UsageError(f"--{flag}={values[int(found[2])]}: {problem}", hint=hint) from error
 
 
 def _parameter(text: str) -> dict[str, Any]:

@@ -112,4 +112,5 @@ class Docker(RuntimeBackend):
             if containers:
                 raise
             return Suitability(suits=False, text=f"{executors[0]} is not used: {error.message}")
-        return Suitability(suits=True, text=f"an image is named, and {engine.origin} answers")
+        other = "" if containers else "; without Docker: --backend=process"
+        return Suitability(suits=True, text=f"an image is named, and {engine.origin} answers{other}")
