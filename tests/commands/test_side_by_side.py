@@ -70,6 +70,15 @@ def test_an_unchanged_file_has_no_diff(vtrain: Any, two: Path) -> None:
     assert "two-" in found["files"][0]["after"], "two jobs are called so"
 
 
+def test_two_scripts_of_one_folder_are_told_apart(vtrain: Any, two: Path) -> None:
+    for folder in ("a", "b"):
+        (two / folder).mkdir()
+        (two / folder / "it's.py").touch()
+    for folder in ("a", "b"):
+        assert vtrain("run", f"{folder}/it's.py").code == 0
+    assert rows_of(vtrain("compare").out)["script"] == ["a/it's.py", "b/it's.py"]
+
+
 def test_a_job_without_a_package_is_compared_too(vtrain: Any, vtrain_home: Path) -> None:
     for number, image in (("1001", "a"), ("1002", "b")):
         pool = {"containerSpec": {"imageUri": image, "args": ["--password=hush-hush-1"]}, "replicaCount": 1}

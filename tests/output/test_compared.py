@@ -61,11 +61,12 @@ def test_the_numbers_of_a_tuning_job_are_those_of_its_best_trial() -> None:
     document = {
         "studySpec": {"metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}]},
         "trials": [trial("1", 0.1, 0.5), trial("2", 0.2, 0.75)],
+        "trialJobSpec": {"workerPoolSpecs": [{"pythonPackageSpec": {"args": ["--epochs=3", "--rate=9"]}}]},
     }
     job = from_document(HyperparameterTuningJob, document)
-    assert compared_job(job, None) == {"args": {"rate": 0.2}, "metrics": {"accuracy": 0.75}}
+    assert compared_job(job, None) == {"args": {"epochs": 3, "rate": 0.2}, "metrics": {"accuracy": 0.75}}
     job = from_document(HyperparameterTuningJob, document | {"trials": []})
-    assert compared_job(job, None) == {"args": {}, "metrics": {}}
+    assert compared_job(job, None) == {"args": {"epochs": 3, "rate": 9}, "metrics": {}}
 
 
 def test_a_job_without_arguments_has_none() -> None:

@@ -18,7 +18,7 @@ from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.secrets import masked_document, masked_words
 from vtrain.output.terminal import on_one_line
 from vtrain.output.trials import best_trials
-from vtrain.packaging.archive import SNAPSHOT, read_metadata
+from vtrain.packaging.archive import SNAPSHOT, read_metadata, script_of
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.home import Home
@@ -33,15 +33,16 @@ DIGITS = 6
 
 
 def compared_job(job: Job, home: Path | None) -> Document:
-    """The arguments and the last metrics of a job; of a tuning job those of its best trial.
+    """The arguments and the last metrics of a job; of a tuning job those of its best trial, if it has one.
 
     Metrics are read from what a job of a home has written; without a home, a job has none.
     """
     if isinstance(job, HyperparameterTuningJob):
         found = best_trials(job)[:1]
         final = found[0].final_measurement if found else None
+        chosen = {each.parameter_id: each.value for trial in found for each in trial.parameters}
         return {
-            ARGS: {each.parameter_id: each.value for trial in found for each in trial.parameters},
+            ARGS: named_arguments(words_of(job)) | chosen,
             METRICS: {each.metric_id: each.value for each in (final.metrics if final else ())},
         }
     metrics = job_numbers(job, home, LAST_OUTPUT).last if home is not None else {}
@@ -142,6 +143,7 @@ def _setup(job: Job, home: Path | None) -> Document:
         if package is not None and package.name != SNAPSHOT:
             with suppress(PackagingError, OSError):
                 metadata = read_metadata(package)
+                found["script"] = script_of(package)
                 found["requirements"] = ", ".join(metadata.requires_dist or ())
                 found["python"] = metadata.requires_python
         found["image"] = task.executor_image_uri

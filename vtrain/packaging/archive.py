@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
+import re
 import shutil
 import tarfile
 import zipfile
@@ -24,6 +26,7 @@ _FINAL = ("2.2", "2.3", "2.4", "2.5")
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
 _BLOCK = 1 << 20
+_SCRIPT = re.compile(r"(?m)^SCRIPT = ('.*'|\".*\")$")
 SNAPSHOT = "files.tar.gz"
 """The archive of the trainer's files, in the folder of its package and in that of its job."""
 
@@ -167,6 +170,16 @@ def _of_extra(package: Path, extra: str) -> Iterator[str]:
             and any(marker.evaluate({"extra": n}) for n in names)
         ):
             yield str(requirement)
+
+
+def script_of(archive: Path) -> str:
+    """The script that a package of vtrain's own starts; empty where it starts a module, or is another one."""
+    with readable(archive):
+        for file in packed_members(archive):
+            if PurePosixPath(file.name).parts[1:] == (SITE, SCRIPT_PACKAGE, "__main__.py"):
+                found = _SCRIPT.search(file.read(METADATA_LIMIT).decode("utf-8", "replace"))
+                return str(ast.literal_eval(found[1])) if found else ""
+    return ""
 
 
 def import_names(path: Path) -> tuple[str, ...]:
