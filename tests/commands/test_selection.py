@@ -93,7 +93,11 @@ def test_a_key_that_nothing_has_is_told(capfd: pytest.CaptureFixture[str]) -> No
     show(Service(2), filter="nosuch=1 OR n=0", format="value(n)")
     found = capfd.readouterr()
     assert found.out == "0\n"
-    assert "no resource has the key nosuch" in found.err
+    assert "--filter: no resource has the key nosuch" in found.err
+    show(Service(2), sort_by="~nosuch,n", format="value(n)")
+    found = capfd.readouterr()
+    assert found.out == "0\n1\n"
+    assert "--sort-by: no resource has the key nosuch.\n" in found.err
 
 
 def test_uris(capfd: pytest.CaptureFixture[str]) -> None:

@@ -166,8 +166,12 @@ def _sum_up(console: Console, documents: list[dict[str, Any]], *, dry_run: bool,
         nothing = "Nothing is removed: STATUS says why." if documents else "There is nothing to remove."
         console.status(nothing)
         return
-    kept = [document for document in documents if document["status"].startswith("kept: ")]
-    more = f" Kept {len(kept)}, {size_in_words(sum(each['size'] for each in kept))}: STATUS says why."
+    kept: dict[str, list[int]] = {}
+    for document in documents:
+        if document["status"].startswith("kept: "):
+            kept.setdefault(document["status"].removeprefix("kept: "), []).append(document["size"])
+    whys = (f"{len(sizes)} ({size_in_words(sum(sizes))}): {why}" for why, sizes in kept.items())
+    more = f" Kept {'; '.join(whys)}."
     items = "1 item" if len(going) == 1 else f"{len(going)} items"
     size = size_in_words(sum(document["size"] for document in going))
     console.status(

@@ -12,7 +12,7 @@ from vtrain.flags.options import ListFlags
 from vtrain.output.console import Console
 from vtrain.output.language.expressions import parse_filter, parse_sort
 from vtrain.output.language.format import PAGE, parse_format
-from vtrain.output.language.keys import get
+from vtrain.output.language.keys import Key, get
 
 LIST_TABLE = (
     "table(name.basename():label=ID, displayName:label=NAME, state:label=STATE, createTime:label=CREATED)"
@@ -71,11 +71,12 @@ class Selection:
         """The documents that are wanted, as they are to be printed."""
         chosen = self.console.flattened(self._until_failure(documents))
         if self.listing.filter:
-            chosen = self._filtered(chosen)
+            chosen = filter(self.filter.matches, self._looked_for("--filter", self.filter.keys, chosen))
         if self.listing.sort_by:
             from vtrain.output.language.projection import sort_documents
 
-            chosen = sort_documents(chosen, self.order)
+            keys = tuple(each.key for each in self.order)
+            chosen = sort_documents(self._looked_for("--sort-by", keys, chosen), self.order)
         chosen = self._paged(islice(chosen, self.limit))
         if self.listing.uri or "uri(" in self.text:
             return self._addressed(chosen)
@@ -87,16 +88,15 @@ class Selection:
         except VtrainError as error:
             self.failure = error
 
-    def _filtered(self, documents: Documents) -> Iterator[Any]:
-        """The documents that match the filter. Warns at the end of a key that no document has."""
-        absent, seen = self.filter.keys, False
+    def _looked_for(self, flag: str, absent: tuple[Key, ...], documents: Documents) -> Iterator[Any]:
+        """The same documents. Warns at the end of a key of the flag that no document has."""
+        seen = False
         for document in documents:
             seen = True
             absent = tuple(key for key in absent if get(document, key.path) is None)
-            if self.filter.matches(document):
-                yield document
+            yield document
         if absent and seen:
-            self.console.warn(f"--filter: no resource has the key {', '.join(key.text for key in absent)}.")
+            self.console.warn(f"{flag}: no resource has the key {', '.join(key.text for key in absent)}.")
 
     def _paged(self, documents: Documents) -> Iterator[Any]:
         """The documents, with the mark of a new page after every `page_size` of them."""

@@ -97,16 +97,20 @@ def _quoted(console: Console, failure: Failure) -> list[str]:
         ends = [failure.traceback[0], failure.traceback[-1]]
         return [] if console.has_just_shown(ends) else folded(failure.traceback, failure.file)
     if failure.replica == "":
-        return failure.message.splitlines()[1:]
+        return _said_below(failure.message)
     lines = [] if failure.explained else last_lines(failure.message)
     return [] if console.has_just_shown(lines) else lines
 
 
 def last_lines(message: str) -> list[str]:
     """The last lines of stderr that the message of a failed replica quotes."""
-    quoted = message.splitlines()[1:]
-    end = next((i for i, line in enumerate(quoted) if line.startswith("To find out more")), len(quoted))
-    return [line for line in quoted[:end] if line.strip()][-MAX_LAST_LINES:]
+    return [line for line in _said_below(message) if line.strip()][-MAX_LAST_LINES:]
+
+
+def _said_below(message: str) -> list[str]:
+    """The lines below a message's first one, without the service's advice, which the card's pointers give."""
+    quoted = message.partition("\n")[2].partition("To find out more about why")[0]
+    return quoted.strip("\n ").splitlines()
 
 
 def _failure_pointers(failure: Failure, *, is_quoted: bool) -> Iterator[Pointer]:

@@ -357,15 +357,15 @@ def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Pat
         return None
     last = max(failed, key=lambda record: record.end_time)
     name = parse_name(last.job)
-    rule = f"maxFailedTrialCount is {limit}" if limit else "no maxFailedTrialCount allows that"
+    rule = f" (maxFailedTrialCount is {limit})" if limit else ""
     count = "1 trial has" if len(failed) == 1 else f"{len(failed)} trials have"
     advice = "" if limit else "With --max-failed-trial-count=N the study would go on. "
     metadata = {
         "trial": str(last.id),
         "log": str(Home(home).job(last.job).logs),
-        "hint": f"{advice}Look at its job: vtrain custom-jobs describe {name.id if name else last.job}",
+        "hint": f"{advice}Look at its job: vtrain show {name.id if name else last.job}",
     }
-    message = f"{count} failed ({rule}). Trial {last.id}: {last.infeasible_reason}"
+    message = f"{count} failed{rule}. Trial {last.id}: {last.infeasible_reason}"
     return _failed(message, "TRIALS_FAILED", **metadata)
 
 
