@@ -9,15 +9,16 @@ from pathlib import Path
 
 def install_command(extra: str) -> str:
     """The command, for people. It installs into vtrain's own environment, whichever pip is on PATH."""
-    return _install(*(_requirements(extra) or [f"{Path(__file__).parents[1]}[{extra}]"]))
+    return pip_install(*(_requirements(extra) or [f"{Path(__file__).parents[1]}[{extra}]"]))
 
 
 def command_in_a_clone(extra: str) -> str:
     """The command that installs the extra by its name, in a clone of vtrain's repository."""
-    return _install(f".[{extra}]")
+    return pip_install(f".[{extra}]")
 
 
-def _install(*words: str) -> str:
+def pip_install(*words: str) -> str:
+    """The command that installs these into vtrain's own environment, whatever made that."""
     from importlib.util import find_spec
 
     # pip reads its own configuration, in which an index and its certificate may stand; uv does not.

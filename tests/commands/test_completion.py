@@ -221,11 +221,11 @@ def test_commands_are_offered_with_their_summaries(asked: Asked) -> None:
     assert ("--region", REGION_HELP) in asked("custom-jobs", "list", "--reg")
 
 
-def put_job(number: int, state: str, *pools: WorkerPoolSpec) -> None:
+def put_job(number: int, state: str, *pools: WorkerPoolSpec, called: str = "dig\tits") -> None:
     """Put a job into the store as the backend does; it is not started."""
     name, moment = f"projects/local/locations/us-central1/customJobs/{number}", timestamp()
     spec = CustomJobSpec(worker_pool_specs=pools)
-    job = CustomJob(name=name, display_name="dig\tits", job_spec=spec, state=state, create_time=moment)
+    job = CustomJob(name=name, display_name=called, job_spec=spec, state=state, create_time=moment)
     document = msgspec.json.encode(to_document(job)).decode()
     fields = {"name": name, "collection": "customJobs", "state": state, "create_time": moment}
     Store.open(home_folder()).insert(Record(backend="process", document=document, **fields))
@@ -239,6 +239,14 @@ def test_jobs_are_offered_where_their_state_allows_the_command(asked: Asked) -> 
     assert (newest[0], other[0]) == (str(10**18 + 1), str(10**18))
     assert re.fullmatch(r"SUCCEEDED, \d+ s ago, dig its", newest[1])
     assert newest[0] in [name for name, _ in asked("custom-jobs", "delete", "")]
+
+
+def test_jobs_are_offered_by_their_names(asked: Asked) -> None:
+    for number, called in enumerate(("mnist-2", "mnist-2", "mn ist", "other")):
+        put_job(10**18 + number, "JOB_STATE_SUCCEEDED", called=called)
+    for line in (("logs", "mn"), ("show", "mn"), ("compare", "other", "mn"), ("cp", "mn")):
+        assert [name for name, _ in asked(*line)] == ["mnist-2"]
+    assert [name for name, _ in asked("rerun", "")][-2:] == ["other", "mnist-2"]
 
 
 def test_bash_lists_several_jobs_with_their_state(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:

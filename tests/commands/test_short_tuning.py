@@ -121,8 +121,8 @@ def test_shells_offer_tuning_jobs_and_the_replicas_of_their_trials(
     add_job(vtrain_home, "1000", "digits", created="2026-11-01T10:00:00Z")
     add_job(vtrain_home, "2000", "tune", collection=HYPERPARAMETER_TUNING_JOBS, fields=fields)
     both = (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS)
-    assert sorted(name for name, _ in newest_jobs(both, "show", {})) == ["1000", "2000"]
-    assert [name for name, _ in newest_jobs(both[1:], "show", {})] == ["2000"]
+    assert sorted(name for name, _ in newest_jobs(both, "show", {})) == ["1000", "2000", "digits", "tune"]
+    assert [name for name, _ in newest_jobs(both[1:], "show", {})] == ["2000", "tune"]
     assert replicas_of("tune", {}) == [
         f"trial-{trial}/{replica}"
         for trial in (1, 2)

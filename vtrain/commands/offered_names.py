@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MAX_JOBS = 50
+_ONE_WORD = re.compile(r"[\w.][\w.-]*")
 PATIENCE = 3.0
 """Seconds that somebody who pressed TAB will wait for a service."""
 _RUNNING_ONLY = frozenset({"cancel", "stop", "wait", "shell", "exec"})
@@ -36,7 +38,7 @@ _ENDED_ONLY = frozenset({"delete", "rm"})
 def newest_jobs(
     collections: tuple[str, ...], command: str, given: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
-    """Ids of jobs that the command can be about, the newest first, each with its state, age and display name.
+    """Ids and names of jobs that the command can be about, the newest first, each with what it is.
 
     They are in the place that the flags given so far name; there are none where it cannot be asked.
     """
@@ -49,17 +51,25 @@ def newest_jobs(
             found += session.jobs.list(query).jobs
     if len(collections) > 1:
         found.sort(key=attrgetter("create_time"), reverse=True)
-    return [(job.name.rpartition("/")[2], _text(job)) for job in found if _is_meant(command, job.state)]
+    meant = [job for job in found if _is_meant(command, job.state)]
+    return _with_names([(job.name, job.display_name, _text(job)) for job in meant])
 
 
 def newest_models(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Ids of models, each with its display name, in the place that the flags given so far name."""
+    """Ids and display names of models, in the place that the flags given so far name."""
     with suppress(VtrainError, OSError), _at_most(PATIENCE):
         session = open_session(*_flags(given), kind=MODEL)
         query = msgspec.structs.replace(query_all(session, MODEL), page_size=MAX_JOBS)
         found = session.models.list_models(query).models
-        return [(model.name.rpartition("/")[2], visible(model.display_name)) for model in found]
+        return _with_names([(model.name, model.display_name, visible(model.display_name)) for model in found])
     return []
+
+
+def _with_names(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """The ids of resources, the newest first, and the display names that a shell takes as one word."""
+    ids = [(name.rpartition("/")[2], text) for name, _, text in found]
+    names = {shown: text for _, shown, text in reversed(found) if _ONE_WORD.fullmatch(shown)}
+    return [*ids, *reversed(names.items())]
 
 
 def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from vtrain.backends.interface import Backend, CommandLine
 from vtrain.backends.registry import LOCAL, find_backend
 from vtrain.commands.session import Session, open_console, open_named, open_session, vtrain_argv
 from vtrain.errors import CommandError, ConfigError, UnavailableError, UsageError
-from vtrain.extras import command_in_a_clone, install_command
+from vtrain.extras import command_in_a_clone, install_command, pip_install
 from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
 from vtrain.flags.options import BoardFlags, CommonFlags, DashboardFlags, PlaceFlags
 from vtrain.messages.custom_job import CustomJob
@@ -202,7 +202,7 @@ def _program() -> str:
     beside = Path(sys.executable).with_name(PROGRAM)
     found = shutil.which(PROGRAM) or (str(beside) if os.access(beside, os.X_OK) else "")
     if not found:
-        hint = "Install it:\n$ uv tool install tensorboard"
+        hint = f"Install it:\n$ {pip_install(PROGRAM)}"
         raise UnavailableError("TensorBoard is not installed.", hint=hint)
     return found
 

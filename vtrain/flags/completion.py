@@ -171,7 +171,7 @@ any_jobs = jobs_of("customJobs", "hyperparameterTuningJobs", "trainingPipelines"
 
 
 def models(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of models, each with its display name."""
+    """Ids and display names of models."""
     found: list[tuple[str, str]] = ctx.obj.job_names().newest_models(ctx.params)
     return [(name, text) for name, text in found if name.startswith(incomplete)]
 
