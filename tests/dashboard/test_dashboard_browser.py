@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import shutil
 import subprocess
@@ -27,20 +29,13 @@ for number in itertools.count():
 """
 
 
-MEASURED = """<script>addEventListener("load", () => {
-for (const box of document.querySelectorAll(".scroll"))
-  box.dataset.hidden = Math.max(0, box.scrollWidth - box.clientWidth);
-})</script>"""
-"""Writes how many pixels of a table are out of view. A page of ours runs no script that stands in it."""
-
-
-def opened(url: str, profile: Path, width: int = 390) -> tuple[str, str]:
+def opened(url: str, profile: Path) -> tuple[str, str]:
     """The document that a browser makes of a page, and what it says about it."""
     browser = subprocess.run(
         [
             *(str(CHROMIUM), "--headless", "--no-sandbox", "--no-first-run", "--disable-gpu"),
             *("--disable-background-networking", "--virtual-time-budget=12000", "--enable-logging=stderr"),
-            *(f"--window-size={width},800", f"--user-data-dir={profile}", "--dump-dom", url),
+            *("--window-size=1400,800", "--hide-scrollbars", f"--user-data-dir={profile}", "--dump-dom", url),
         ],
         capture_output=True,
         text=True,
@@ -110,6 +105,97 @@ def test_a_browser_lays_the_curves_of_ticked_jobs_over_each_other(
     assert "Content Security Policy" not in said and "Uncaught" not in said
 
 
+LONG = "a job with a name that is long enough for two lines"
+LAYOUT = """<script>addEventListener("load", () => {
+const all = [...document.querySelectorAll("body *")];
+const boxes = new Map(all.map((each) => [each, each.getBoundingClientRect()]));
+const seen = all.filter((each) => boxes.get(each).width && boxes.get(each).height);
+const name = (each) => `${each.tagName} ${each.className} ${each.textContent.trim().slice(0, 40)}`;
+const scrolls = (each) =>
+  each && (getComputedStyle(each).overflowX != "visible" || scrolls(each.parentElement));
+const apart = (one, two) => one.bottom <= two.top + 1 || one.right <= two.left + 1;
+const follow = (each) => [...each].filter((one) => seen.includes(one)).flatMap((one, at, some) =>
+  at && !apart(boxes.get(some[at - 1]), boxes.get(one)) ? [`${name(some[at - 1])} / ${name(one)}`] : []);
+const main = document.querySelector("main");
+const blocks = [...main.querySelectorAll("h1, h2")].filter((each) => seen.includes(each));
+parent.postMessage(JSON.stringify({
+  width: [innerWidth, document.documentElement.scrollWidth],
+  hidden: [...document.querySelectorAll(".scroll")].map((each) => each.scrollWidth - each.clientWidth),
+  outside: seen.filter((each) => boxes.get(each).right > innerWidth + 1)
+    .filter((each) => !scrolls(each.parentElement)).map(name),
+  over: [main, ...document.querySelectorAll("section, .card, tr, dl")]
+    .flatMap((each) => follow(each.children)),
+  blocks: blocks.sort((one, two) => boxes.get(one).top - boxes.get(two).top)
+    .map((each) => each.textContent.trim()),
+}), "*");
+})</script>"""
+"""Tells where the boxes of a page lie: a picture that is the same whatever the fonts of a machine."""
+FRAME = """<body><iframe src="page.html" style="width: {width}px; height: 800px; border: 0"></iframe>
+<script>onmessage = (told) => {{ document.body.dataset.layout = told.data }}</script>"""
+"""A window of any width: a browser's own has 500 pixels or more."""
+
+
+def laid_out(board: Board, path: str, folder: Path, width: int) -> tuple[str, dict[str, Any]]:
+    """A page, and where its boxes lie in a window of that width. A page of ours runs no script in it."""
+    styles = board("GET", "/dashboard/style.css").body.decode()
+    style = f"<style>{styles}</style>{LAYOUT}"
+    page = re.sub(r'<link rel="stylesheet"[^>]*>', lambda _: style, board.page(path))
+    (folder / "page.html").write_text(page)
+    (folder / "frame.html").write_text(FRAME.format(width=width))
+    document, said = opened(f"file://{folder / 'frame.html'}", folder / "profile")
+    found = re.search(r'data-layout="(.*?)"', document)
+    assert found is not None, said
+    return page, json.loads(html.unescape(found[1]))
+
+
+_LAST = ["Log", "Output", "Configuration"]
+BLOCKS = {
+    "list": ["Jobs"],
+    "failed": [f"{LONG} Failed", "Arguments", "Metrics", "metrics.json", *_LAST],
+    "study": ["tune Succeeded", "Arguments of the best trial", "Metrics", "Trials", *_LAST],
+    "compare": ["Comparison", "Curves"],
+}
+"""The headings of each page, from top to bottom."""
+
+
+@pytest.fixture
+def crowded(vtrain_home: Path) -> dict[str, str]:
+    """Pages about jobs whose names, arguments, numbers and errors are long, and the path of each."""
+    names = []
+    for number, state in (("1001", "SUCCEEDED"), ("1002", "FAILED")):
+        output = vtrain_home / "buckets" / "runs" / number
+        output.mkdir(parents=True)
+        numbers = {f"a_metric_with_a_long_name_{each}": [1 / 3, 2 / 3] for each in range(8)}
+        (output / "metrics.json").write_text(json.dumps(numbers))
+        args = [f"--an-argument-{each}=gs://bucket/{'folder/' * 9}" for each in range(9)]
+        spec = {
+            "baseOutputDirectory": {"outputUriPrefix": f"gs://runs/{number}"},
+            "workerPoolSpecs": [{"replicaCount": 1, "pythonPackageSpec": {"args": args}}],
+        }
+        fields: dict[str, Any] = {"jobSpec": spec}
+        if state == "FAILED":
+            fields["error"] = {"code": 3, "message": f"{'The replica has failed. ' * 9}\n{'x' * 300}"}
+        names.append(add_job(vtrain_home, number, LONG, state=f"JOB_STATE_{state}", fields=fields))
+    collection = "hyperparameterTuningJobs"
+    document = tuning_document(local_name("2001", collection=collection))
+    study = add_job(vtrain_home, "2001", "tune", collection=collection, fields=document)
+    pages = {"failed": page_of(names[1]), "study": page_of(study)}
+    return {"list": "/", **pages, "compare": f"/compare?job={'&job='.join(names)}"}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("page", ["list", "failed", "study", "compare"])
+def test_the_boxes_of_a_page_lie_beside_and_below_each_other(
+    board: Board, crowded: dict[str, str], tmp_path: Path, page: str, width: int
+) -> None:
+    _, layout = laid_out(board, crowded[page], tmp_path, width)
+    assert layout["width"] == [width, width], "no page is wider than its window"
+    assert (layout["outside"], layout["over"]) == ([], [])
+    assert layout["blocks"] == BLOCKS[page]
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("width", [1280, 390])
@@ -118,10 +204,6 @@ def test_a_long_failure_leaves_the_other_columns_in_view(
 ) -> None:
     error = {"code": 3, "message": "The replica has failed for one of many reasons. " * 9}
     add_job(vtrain_home, "1001", "job", state="JOB_STATE_FAILED", fields={"error": error})
-    page, styles = board.page("/"), board("GET", "/dashboard/style.css").body.decode()
-    (tmp_path / "list.html").write_text(
-        re.sub(r'<link rel="stylesheet"[^>]*>', lambda _: f"<style>{styles}</style>{MEASURED}", page)
-    )
-    document, _ = opened(f"file://{tmp_path / 'list.html'}", tmp_path / "profile", width)
-    assert "for one of many reasons" in document
-    assert re.findall(r'data-hidden="(\d+)"', document) == ["0"]
+    page, layout = laid_out(board, "/", tmp_path, width)
+    assert "for one of many reasons" in page
+    assert layout["hidden"] == [0]
