@@ -51,9 +51,12 @@ def job_row(document: Mapping[str, Any], *, shown_id: str, backend: str) -> JobR
 def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
     """The rows below their headings, as lines. Names are cut where the table would be too wide.
 
-    A column that no row has anything in is left out.
+    A column that no row has anything in is left out, and so are the last ones for which there is no room.
     """
-    return drawn_table(HEADINGS, rows, width=width, coloured=coloured)
+    lines = filled(HEADINGS, rows)
+    kept = fitting(lines, width, name=lines[0].index("NAME")) if "NAME" in lines[0] else len(lines[0])
+    headings, *others = (line[:kept] for line in lines)
+    return drawn_table(headings, others, width=width, coloured=coloured)
 
 
 def drawn_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, coloured: bool) -> str:
