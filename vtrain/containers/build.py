@@ -85,8 +85,12 @@ def build_image(engine: Engine, request: BuildRequest, tell: Tell) -> str:
     with DOCKER_BUILDKIT=0, the classic one. Raises ImageError with the step that failed and its last lines.
     """
     is_off = os.environ.get("DOCKER_BUILDKIT") == "0"
-    if not is_off and has_buildx() and not _is_podman(engine):
-        return _build_with_buildx(engine, request, tell)
+    if not (is_off or _is_podman(engine)):
+        try:
+            return _build_with_buildx(engine, request, tell)
+        except (OSError, ImageError):
+            if has_buildx():  # asked after a failure only: the answer takes a tenth of a second
+                raise
     if request.secret:
         raise ImageError(
             f"The classic builder would keep {request.secret} in a layer of the image.",
