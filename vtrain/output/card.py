@@ -109,8 +109,8 @@ def last_lines(message: str) -> list[str]:
 
 def _said_below(message: str) -> list[str]:
     """The lines below a message's first one, without the service's advice, which the card's pointers give."""
-    quoted = message.partition("\n")[2].partition("To find out more about why")[0]
-    return quoted.strip("\n ").splitlines()
+    quoted = message.partition("\n")[2].partition("\nTo find out more")[0]
+    return quoted.strip("\n").splitlines()
 
 
 def _failure_pointers(failure: Failure, *, is_quoted: bool) -> Iterator[Pointer]:
