@@ -108,6 +108,7 @@ def test_each_key_has_a_flag_that_counts_more() -> None:
 @pytest.mark.parametrize(
     "command", ["run", "submit", "debug", "custom-jobs create", "custom-jobs local-run"], ids=str
 )
+@pytest.mark.usefixtures("debug_port")
 def test_a_flag_is_laid_over_the_job(project: Path, vtrain: Any, command: str, key: str) -> None:
     flag, said = LAID_OVER[key]
     plain = vtrain(*command.split(), "--dry-run", "--format=json", "--backend=process")

@@ -354,6 +354,7 @@ def test_a_relative_file_that_is_not_packed_is_named(vtrain: Any, folder: Path, 
         (("ai-platform", "local", "train", "--module-name=train"), "local train"),
     ],
 )
+@pytest.mark.usefixtures("debug_port")
 def test_the_first_line_names_the_command_that_was_typed(
     vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], name: str
 ) -> None:
