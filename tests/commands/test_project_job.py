@@ -389,11 +389,6 @@ def test_the_region_is_for_services(project: Path, vtrain: Any, monkeypatch: pyt
     [
         ("name = 'x'", "1: job of [tool.vtrain]: it names nothing to run."),
         ("module = 'a'\nscript = 'b.py'", "3: script of [tool.vtrain.job]: it excludes module."),
-        ("script = 'b.py'\npath = 'no'", "3: path of [tool.vtrain.job]: "),
-        ("script = 'b.py'\nenv = {'A B' = '1'}", "3: env of [tool.vtrain.job]: 'A B' is not the name of"),
-        ("script = 'b.py'\nlabels = {'A B' = '1'}", "3: labels of [tool.vtrain.job]: "),
-        ("script = 'b.py'\naccelerator-type = 'T4'", "3: accelerator-type of [tool.vtrain.job]: 'T4' is not"),
-        ("script = 'b.py'\naccelerator-count = 1", "3: accelerator-count of [tool.vtrain.job]: it needs"),
         ("script = 'b.py'\ngpus = 'T5'", "3: gpus of [tool.vtrain.job]: there is no accelerator 'T5'"),
         (
             "script = 'b.py'\naccelerator-type = 'NVIDIA_L4'\ngpus = 'L4'",
@@ -401,7 +396,6 @@ def test_the_region_is_for_services(project: Path, vtrain: Any, monkeypatch: pyt
         ),
         ("script = 'b.py'\nflex-start = true\nspot = true", "4: spot of [tool.vtrain.job]: it excludes"),
         ("config = 'j.yaml'\ngpus = 'L4'", "3: gpus of [tool.vtrain.job]: the file of config says it"),
-        ("script = 'b.py'\nservice-account = 'x'", "3: service-account of [tool.vtrain.job]: 'x' is not"),
         ("config = 'j.yaml'\nmachine-type = 'x'", "3: machine-type of [tool.vtrain.job]: the file of config"),
         ("config = 'j.yaml'\nimage = 'x'", "3: image of [tool.vtrain.job]: the file of config says it"),
         ("image = 'x'\nrequirements = ['a']", "3: requirements of [tool.vtrain.job]: it goes with a trainer"),

@@ -166,7 +166,7 @@ def test_a_cancelled_study_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home:
     assert children == ["JOB_STATE_CANCELLED"] * 2
 
 
-def test_a_trial_without_prospect_is_stopped_early(vtrain: Any, tune: Tune, tmp_path: Path) -> None:
+def test_a_trial_without_prospect_is_stopped_early(vtrain: Any, tune: Tune) -> None:
     more = "--set=studySpec.medianAutomatedStoppingSpec={}"
     ended = tune("slow-if-poor", more, "--set=maxTrialCount=5")
     assert ended.code == 0, ended.err

@@ -34,10 +34,7 @@ LINES = (
     " [ab] #note ! c.?? src/ \\!x dir/**/ !a/b/ /b/** !/b/c.py src/a !src/a"
 ).split(" ")
 
-patterns = st.lists(
-    st.sampled_from(LINES),
-    max_size=6,
-)
+patterns = st.lists(st.sampled_from(LINES), max_size=6)
 PATHS = (
     "c.py",
     "c.txt",
@@ -228,7 +225,7 @@ def test_dockerignore_means_what_it_means_to_docker(make_tree, line, left_out):
     assert set(belonging_files(folder).files) == {".dockerignore", *names} - left_out
 
 
-def test_an_extra_folder_is_packed_and_not_said_to_be_left_out(make_tree, tmp_path):
+def test_an_extra_folder_is_packed_and_not_said_to_be_left_out(make_tree):
     elsewhere = make_tree({"a.csv": "", "deep/b.csv": ""}, "elsewhere")
     folder = make_tree({"t.py": "", "own/c.csv": "", "own/d/e.csv": "", ".gitignore": "own/d/\n"})
     (folder / "data").symlink_to(elsewhere)
