@@ -330,6 +330,11 @@ class Bench:
         write_struct(self.folder.path / "spec.json", order)
 
 
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path / "home", monkeypatch)
+
+
 def test_the_timeout_counts_from_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(tmp_path / "home", monkeypatch, scheduling=Scheduling(timeout="600s"))
     before = boot_seconds()
@@ -346,11 +351,8 @@ def test_the_timeout_counts_from_the_first_start(tmp_path: Path, monkeypatch: py
     assert (job.state, job.error.details[0]["reason"]) == (states.CANCELLED, "TIMEOUT")
 
 
-def test_a_first_start_that_was_noted_stays_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_start_that_was_noted_stays_the_first(bench: Bench) -> None:
     """A supervisor may die after it has noted that, and before it has changed the job's state."""
-    bench = Bench(tmp_path / "home", monkeypatch)
     write_history(bench.folder, History(running_since=7.0))
     assert bench.supervise(StillLauncher(patience=6)) is None
     assert bench.backend.get(bench.name).state == states.RUNNING
@@ -397,14 +399,8 @@ def test_a_job_is_preempted_once_over_all_supervisors(
     ],
 )
 def test_what_is_known_after_the_machine_was_started_anew(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    code: int | None,
-    fields: dict[str, object],
-    state: str,
-    reason: str,
+    bench: Bench, code: int | None, fields: dict[str, object], state: str, reason: str
 ) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch)
     assert bench.supervise(StillLauncher(patience=6)) is None
     bench.reboot()
     assert boot_id() != "another"
@@ -417,10 +413,7 @@ def test_what_is_known_after_the_machine_was_started_anew(
     assert launcher.started == [], "nobody trains again because somebody looks"
 
 
-def test_a_supervisor_looks_back_after_the_machine_was_started_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch)
+def test_a_supervisor_looks_back_after_the_machine_was_started_anew(bench: Bench) -> None:
     assert bench.supervise(StillLauncher(patience=6)) is None
     bench.reboot()
     launcher = StillLauncher(on_stop=lambda _, replica: end(replica, 3))
@@ -444,10 +437,7 @@ def test_the_machine_has_ended_what_was_ended_from_outside_before_it_was_started
     assert job.error.details[0]["reason"] == "MACHINE_RESTARTED"
 
 
-def test_a_machine_that_started_anew_before_the_first_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch)
+def test_a_machine_that_started_anew_before_the_first_attempt(bench: Bench) -> None:
     bench.reboot()
     job = bench.supervise(StillLauncher())
     assert job is not None and job.error is not None
