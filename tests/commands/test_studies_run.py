@@ -46,6 +46,16 @@ def tune(vtrain: Any, tmp_path: Path) -> Tune:
     return run
 
 
+@pytest.fixture
+def running(tune: Tune, vtrain: Any, vtrain_home: Path) -> JobFolder:
+    """The folder of a study of two trials, both of which run until they are cancelled."""
+    name = json.loads(tune("hangs", wait=False).out)["name"]
+    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
+    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
+        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
+    return folder
+
+
 def trials_of(ended: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(ended.out)["trials"]
     return found
@@ -151,12 +161,10 @@ def test_a_study_ends_where_its_grid_is_used_up(tune: Tune) -> None:
     assert [trial["parameters"][0]["value"] for trial in trials_of(ended)] == [1.0, 2.0, 3.0]
 
 
-def test_a_cancelled_study_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
-    name = json.loads(tune("hangs", wait=False).out)["name"]
-    while True:
-        job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
-        if [trial["state"] for trial in job.get("trials", ())] == ["ACTIVE"] * 2:
-            break
+def test_a_cancelled_study_ends_its_trials(running: JobFolder, vtrain: Any, vtrain_home: Path) -> None:
+    name = running.path.name
+    job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
+    assert [trial["state"] for trial in job["trials"]] == ["ACTIVE"] * 2
     assert vtrain("hp-tuning-jobs", "delete", name).code == 1
     assert vtrain("hp-tuning-jobs", "cancel", name).code == 0
     assert vtrain("hp-tuning-jobs", "wait", name).code == 11
@@ -188,11 +196,8 @@ def test_a_study_goes_on_from_another(tune: Tune, vtrain: Any) -> None:
     assert [(Path(each["modelDir"]) / "model.txt").read_text() for each in printed] == [*"12345"]
 
 
-def test_trials_that_were_cut_off_are_run_again(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
-    name = json.loads(tune("hangs", trials=2, wait=False).out)["name"]
-    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
-    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
-        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
+def test_trials_that_were_cut_off_are_run_again(running: JobFolder, tune: Tune, vtrain: Any) -> None:
+    name = running.path.name
     assert vtrain("hp-tuning-jobs", "cancel", name).code == 0
     assert vtrain("hp-tuning-jobs", "wait", name).code == 11
     ended = tune("good", f"--continue-from={name}", trials=3)
@@ -240,38 +245,29 @@ def test_a_copy_of_a_trial_is_a_job_of_its_own(
     assert Store.open(vtrain_home).ids(CUSTOM_JOBS) == {job["name"].rpartition("/")[2]}
 
 
-def running_study(tune: Tune, vtrain: Any, home: Path) -> JobFolder:
-    """A study of two trials, both of which run until they are cancelled."""
-    name = json.loads(tune("hangs", wait=False).out)["name"]
-    folder = JobFolder(home / "jobs" / name.rpartition("/")[2])
-    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
-        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
-    return folder
-
-
-def test_a_study_that_lost_its_folder_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+def test_a_study_that_lost_its_folder_ends_its_trials(
+    running: JobFolder, vtrain: Any, vtrain_home: Path
+) -> None:
     """It has lost its supervisor, too, which would end them."""
-    folder = running_study(tune, vtrain, vtrain_home)
-    trials = [record.job for record in readable_records(folder)]
-    os.kill(living_supervisor(folder), signal.SIGKILL)
-    shutil.rmtree(folder.path)
-    assert vtrain("hp-tuning-jobs", "wait", folder.path.name).code == 10
+    trials = [record.job for record in readable_records(running)]
+    os.kill(living_supervisor(running), signal.SIGKILL)
+    shutil.rmtree(running.path)
+    assert vtrain("hp-tuning-jobs", "wait", running.path.name).code == 10
     for trial in trials:
         assert vtrain("custom-jobs", "wait", trial, "--wait-timeout=60s").code == 11
-    assert vtrain("hp-tuning-jobs", "delete", folder.path.name).code == 0
+    assert vtrain("hp-tuning-jobs", "delete", running.path.name).code == 0
     assert not any((vtrain_home / "jobs").iterdir())
 
 
 def test_a_study_is_not_deleted_before_its_trials_have_ended(
-    tune: Tune, vtrain: Any, vtrain_home: Path
+    running: JobFolder, vtrain: Any, vtrain_home: Path
 ) -> None:
-    folder = running_study(tune, vtrain, vtrain_home)
-    trials = [record.job for record in readable_records(folder)]
-    os.kill(living_supervisor(folder), signal.SIGKILL)
+    trials = [record.job for record in readable_records(running)]
+    os.kill(living_supervisor(running), signal.SIGKILL)
     store = Store.open(vtrain_home)
-    record = store.get(folder.order().name)
+    record = store.get(running.order().name)
     store.update(record.name, state="JOB_STATE_FAILED", end_time="", document=record.document)
-    refused = vtrain("hp-tuning-jobs", "delete", folder.path.name)
+    refused = vtrain("hp-tuning-jobs", "delete", running.path.name)
     assert (refused.code, f"once its job {trials[0].rpartition('/')[2]} has ended" in refused.err) == (
         1,
         True,
@@ -280,7 +276,7 @@ def test_a_study_is_not_deleted_before_its_trials_have_ended(
         assert (vtrain_home / "jobs" / trial.rpartition("/")[2]).exists()
         assert vtrain("custom-jobs", "cancel", trial).code == 0
         assert vtrain("custom-jobs", "wait", trial).code == 11
-    assert vtrain("hp-tuning-jobs", "delete", folder.path.name).code == 0
+    assert vtrain("hp-tuning-jobs", "delete", running.path.name).code == 0
     assert not any((vtrain_home / "jobs").iterdir())
 
 
@@ -293,14 +289,12 @@ def test_the_seed_decides_what_a_random_study_tries(tune: Tune) -> None:
     assert first == again
 
 
-def test_a_damaged_record_ends_the_study_and_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
-    name = json.loads(tune("hangs", wait=False).out)["name"]
-    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
-    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
-        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
-    children = [record.job for record in readable_records(folder)]
-    (folder.path / "trials" / "1.json").write_text("garbage")
-    os.kill(living_supervisor(folder), signal.SIGKILL)
+def test_a_damaged_record_ends_the_study_and_its_trials(
+    running: JobFolder, vtrain: Any, vtrain_home: Path
+) -> None:
+    name, children = running.path.name, [record.job for record in readable_records(running)]
+    (running.path / "trials" / "1.json").write_text("garbage")
+    os.kill(living_supervisor(running), signal.SIGKILL)
     ended = vtrain("hp-tuning-jobs", "wait", name)
     assert ended.code == 10, ended.err
     assert "its trials/1.json cannot be read" in ended.err
