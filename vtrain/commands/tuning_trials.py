@@ -21,9 +21,9 @@ from vtrain.commands.session import Session, open_named, resource_document
 from vtrain.core.references import command_about, shown_name
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.job_options import ContainerFlags, EntryFlags, TrainerFlags
-from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
+from vtrain.flags.options import BestFlag, CommonFlags, ListFlags, NameFlag, PlaceFlags, ReportFlags
 from vtrain.flags.row import flag_name, groups_of, rows_of
-from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuneLine
+from vtrain.flags.tuning_options import TuneLine
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
 from vtrain.messages.names import TUNING_JOB
