@@ -31,7 +31,6 @@ from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, parse_name
-from vtrain.rooted import Root
 from vtrain.runtime.database import has_store, storage_errors
 from vtrain.runtime.folder import DamagedFileError, JobFolder
 from vtrain.runtime.history import stored_job
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from vtrain.backends.local_submission import LocalSubmission
     from vtrain.messages.resources import Job
     from vtrain.packaging.sdist_plan import SdistPlan
+    from vtrain.rooted import Root
     from vtrain.runtime.job_order import TypedCommand
 
 LARGEST_PAGE = 1_000_000
@@ -175,6 +175,7 @@ class LocalBackend:
 
     def folders(self, name: str, replica: str) -> tuple[Root, ...]:
         """The job's output folder, and the working directory of the replica's newest attempt."""
+        from vtrain.rooted import Root
         from vtrain.runtime.replica.vertex_view import PRIMARY
 
         output = self._output(name)

@@ -138,53 +138,31 @@ class NameFlag(FlagGroup, frozen=True):
 class JobNameFlag(NameFlag, frozen=True):
     """The name of a job."""
 
-    custom_job: str = argument(
-        "CUSTOM_JOB",
-        f"{NAMES}.",
-        offer=custom_jobs,
-    )
+    custom_job: str = argument("CUSTOM_JOB", f"{NAMES}.", offer=custom_jobs)
 
 
 class TuningJobFlag(NameFlag, frozen=True):
     """The name of a hyperparameter tuning job."""
 
-    hptuning_job: str = argument(
-        "HPTUNING_JOB",
-        f"{NAMES}.",
-        offer=tuning_jobs,
-    )
+    hptuning_job: str = argument("HPTUNING_JOB", f"{NAMES}.", offer=tuning_jobs)
 
 
 class NewestTuningFlag(NameFlag, frozen=True):
     """The name of a hyperparameter tuning job, for the short commands that may go without."""
 
-    hptuning_job: str = argument(
-        "[HPTUNING_JOB]",
-        f"{NAMES} (default).",
-        default="@last",
-        offer=tuning_jobs,
-    )
+    hptuning_job: str = argument("[HPTUNING_JOB]", f"{NAMES} (default).", default="@last", offer=tuning_jobs)
 
 
 class PipelineFlag(NameFlag, frozen=True):
     """The name of a training pipeline."""
 
-    training_pipeline: str = argument(
-        "TRAINING_PIPELINE",
-        f"{NAMES}.",
-        offer=training_pipelines,
-    )
+    training_pipeline: str = argument("TRAINING_PIPELINE", f"{NAMES}.", offer=training_pipelines)
 
 
 class NewestFlag(NameFlag, frozen=True):
     """The name of a job, for the short commands that may go without."""
 
-    job: str = argument(
-        "[JOB]",
-        f"{NAMES} (default).",
-        default="@last",
-        offer=any_jobs,
-    )
+    job: str = argument("[JOB]", f"{NAMES} (default).", default="@last", offer=any_jobs)
 
 
 class JobsFlag(FlagGroup, frozen=True):

@@ -327,16 +327,14 @@ def parse_pools(values: Sequence[str]) -> tuple[Pool, ...]:
 
     A list inside a pool is split on `;`, or by its own `^D^`.
     """
-    return tuple(
-        {key: _pool_value(key, text) for key, text in split_dict(value, POOL_FLAG, POOL_KEYS).items()}
-        for value in values
-    )
-
-
-def _pool_value(key: str, text: str) -> Any:
-    if key.endswith("-count"):
-        return whole_number(text, f"{POOL_FLAG}: {key}")
-    return split_list(text, f"{POOL_FLAG}: {key}", ";") if key in EXTRA_KEYS else text
+    pools: list[Pool] = [dict(split_dict(value, POOL_FLAG, POOL_KEYS)) for value in values]
+    for pool in pools:
+        for key, text in pool.items():
+            if key.endswith("-count"):
+                pool[key] = whole_number(text, f"{POOL_FLAG}: {key}")
+            elif key in EXTRA_KEYS:
+                pool[key] = split_list(text, f"{POOL_FLAG}: {key}", ";")
+    return tuple(pools)
 
 
 def pools_document(pools: Sequence[Pool], package_uris: Sequence[str] = ()) -> list[Document]:

@@ -14,7 +14,6 @@ import msgspec
 
 from vtrain.atomic import UNPUBLISHED, clear, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
-from vtrain.runtime.process.journal import RAW_SUFFIX, segment_numbers
 
 if TYPE_CHECKING:
     from vtrain.runtime.job_order import JobOrder
@@ -296,6 +295,8 @@ class JobFolder(msgspec.Struct, frozen=True):
 
     def log(self, task: str) -> Path:
         """The newest segment of the raw log of a replica, or of `service`."""
+        from vtrain.runtime.process.journal import RAW_SUFFIX, segment_numbers  # as in `order`
+
         newest = max(segment_numbers(str(self.logs / task)), default=0)
         return self.logs / f"{task}.{newest}{RAW_SUFFIX}"
 
