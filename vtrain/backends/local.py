@@ -70,7 +70,8 @@ class LocalBackend:
     def _submission(self) -> LocalSubmission:
         from vtrain.backends.local_submission import LocalSubmission
 
-        return LocalSubmission(self._settings, self._name, self._make_planner, self._spawn_supervisor)
+        planner = self._make_planner(self._settings)
+        return LocalSubmission(self._settings, self._name, planner, self._spawn_supervisor)
 
     def plan(self, job: Job) -> Plan:
         """Exactly what submit would do.

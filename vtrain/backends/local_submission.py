@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -50,43 +48,32 @@ GRACE_SECONDS = 30.0
 GRACE_VARIABLE = "VTRAIN_GRACE_SECONDS"
 
 
-class LocalSubmission:
+class LocalSubmission(msgspec.Struct, frozen=True):
     """What `LocalBackend` does about new jobs. A command that only looks at jobs needs nothing of it."""
 
-    def __init__(
-        self,
-        settings: BackendSettings,
-        name: str,
-        planner: Callable[[BackendSettings], Planner],
-        start: Start,
-    ) -> None:
-        """`name` is the backend's."""
-        self._settings = settings
-        self._name = name
-        self._make_planner = planner
-        self._start = start
-
-    @cached_property
-    def _planner(self) -> Planner:
-        return self._make_planner(self._settings)
+    settings: BackendSettings
+    backend: str
+    planner: Planner
+    start: Start
+    """Gives a job its supervisor."""
 
     def plan(self, job: Job) -> Plan:
         """As `LocalBackend.plan`."""
         own = runnable(job)
-        parent_notes = check_parent(job, self._settings) if own is not job else ()
+        parent_notes = check_parent(job, self.settings) if own is not job else ()
         check_job(own, executor_required=False)
         check_replicas(own.job_spec)
         check_hardware(own.job_spec)
-        _check_preemption(own, self._settings.preemption)
-        if self._settings.debugger is not None:
+        _check_preemption(own, self.settings.preemption)
+        if self.settings.debugger is not None:
             _check_debugger(own)
         check_aip_dirs(
-            self._settings.aip_dirs,
+            self.settings.aip_dirs,
             own.job_spec,
-            has_credentials=bool(self._settings.options.credentials_file),
+            has_credentials=bool(self.settings.options.credentials_file),
         )
         _grace_seconds()  # refuses anything that is not a time
-        plan = self._planner.plan(own)
+        plan = self.planner.plan(own)
         self._claim(runnable(plan.job), Claim())
         check_files(self._files(own))
         planned = without_parent(with_spec(job, runnable(plan.job).job_spec))
@@ -101,40 +88,40 @@ class LocalSubmission:
         own = with_output(own, PLANNED_JOB_ID)
         if trial_id:
             own = msgspec.structs.replace(own, job_spec=trial_spec(own.job_spec, trial_id))
-        return self._planner.view(own, trial_id)
+        return self.planner.view(own, trial_id)
 
     def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
         """As `LocalBackend.environment_steps`."""
-        return self._planner.environment_steps(runnable(job), trainer)
+        return self.planner.environment_steps(runnable(job), trainer)
 
     def submit(self, plan: Plan, store: Store) -> Job:
         """As `LocalBackend.submit`."""
         name = ResourceName(
-            project=self._settings.project,
-            location=self._settings.region,
+            project=self.settings.project,
+            location=self.settings.region,
             collection=collection_of(plan.job),
-            id=new_job_id(self._settings.home),
+            id=new_job_id(self.settings.home),
         )
         job, order = self._order(plan, name)
-        return enrol(store, job, order, self._start, snapshot=plan.snapshot)
+        return enrol(store, job, order, self.start, snapshot=plan.snapshot)
 
     def _order(self, plan: Plan, name: ResourceName) -> tuple[Job, JobOrder]:
         """The job under its name, and the order to run it."""
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))
-        order = order_of(own, job.name, self._settings).with_setting(variables=inherited_environment())
+        order = order_of(own, job.name, self.settings).with_setting(variables=inherited_environment())
         order = msgspec.structs.replace(
             order,
-            backend=self._name,
+            backend=self.backend,
             grace_seconds=_grace_seconds(),
             source_folder=plan.source_folder,
             in_pool_spec=plan.in_pool_spec,
-            terminal=self._settings.terminal if len(replica_ids(own.job_spec)) == 1 else None,
+            terminal=self.settings.terminal if len(replica_ids(own.job_spec)) == 1 else None,
             boot_id=boot_id(),
             files=self._files(own),
-            **parent_parts(job, self._settings),
+            **parent_parts(job, self.settings),
         )
-        order = self._planner.complete(order)
+        order = self.planner.complete(order)
         return job, msgspec.structs.replace(order, claim=self._claim(own, order.claim))
 
     def _claim(self, own: CustomJob, claim: Claim) -> Claim:
@@ -143,13 +130,13 @@ class LocalSubmission:
             return claim
         from vtrain.runtime.resource_registry import ResourceRegistry  # for few jobs
 
-        settings = self._settings
+        settings = self.settings
         place = ResourceName(project=settings.project, location=settings.region, collection="", id="")
-        return ResourceRegistry(settings.home, place, self._start).claim(own.job_spec, claim)
+        return ResourceRegistry(settings.home, place, self.start).claim(own.job_spec, claim)
 
     def _files(self, own: CustomJob) -> int:
         """How many files a supervisor of the job has open."""
-        return files_needed(len(replica_ids(own.job_spec)), self._planner.files_per_replica)
+        return files_needed(len(replica_ids(own.job_spec)), self.planner.files_per_replica)
 
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:

@@ -19,6 +19,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
+from vtrain.flags.grammar import POOL_FLAG
 from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags, imported
 from vtrain.flags.row import REQUIRED, FlagGroup, FlagSet, Row, flag_name, rows_of
 from vtrain.messages.nearest import nearest
@@ -123,8 +124,6 @@ class FlagCommand(TyperCommand):
 
     def _place_of(self, words: list[str], ctx: Any) -> str:
         """A hint about the place of words that are no flag: with the machines, or with the trainer."""
-        from vtrain.flags.grammar import POOL_FLAG
-
         word = words[0]
         if word.partition("=")[0] == POOL_FLAG:
             return "The pools of a trial are described in the file of --config: trialJobSpec.workerPoolSpecs"
