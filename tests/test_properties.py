@@ -117,7 +117,7 @@ def test_the_name_of_no_configuration_is_that_of_no_file(folder: Path) -> None:
     assert project() == ""
 
 
-def test_without_gcloud_nothing_is_set(own_home: Path) -> None:
+def test_without_gcloud_nothing_is_set() -> None:
     assert project() == ""
     assert not property_flag("auth", "disable_credentials")
 

@@ -130,9 +130,7 @@ def test_a_shell_has_the_terminal(process_backend: LocalBackend) -> None:
 
 
 @pytest.mark.docker
-def test_a_command_runs_in_the_container(
-    vtrain: Run, docker_backend: LocalBackend, base_image: str, tmp_path: Path
-) -> None:
+def test_a_command_runs_in_the_container(vtrain: Run, docker_backend: LocalBackend, base_image: str) -> None:
     with running(docker_backend, docker_job(base_image, WAITING)) as job:
         shown = vtrain("exec", job, "--", "sh", "-c", "pwd; echo $CLOUD_ML_JOB_ID; echo err >&2; exit 7")
         assert (shown.code, shown.out) == (7, f"/usr/app\n{job}\n")

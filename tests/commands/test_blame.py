@@ -293,6 +293,7 @@ def test_each_layer_is_read_by_itself(blames: Blames, cwd: Path) -> None:
     "command",
     ["custom-jobs create", "custom-jobs local-run", "custom-jobs environment", "submit", "run", "debug"],
 )
+@pytest.mark.usefixtures("debug_port")
 def test_every_command_blames_the_same(blames: Blames, cwd: Path, command: str) -> None:
     argv = (*command.split(), BACKEND)
     wrong = ("job.yaml", JOB, "acceleratorCount: 1", "acceleratorCout: 1")

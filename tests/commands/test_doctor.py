@@ -73,9 +73,7 @@ def test_a_home_that_cannot_be_used_fails_every_backend(
     assert "Set VTRAIN_HOME." in ended.out
 
 
-def test_a_service_that_answers(
-    vtrain: Any, vertex: VertexService, logs: LoggingService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_service_that_answers(vtrain: Any, vertex: VertexService, logs: LoggingService) -> None:
     ended = vtrain("doctor", "--format=json")
     assert ended.code == 0, ended.err
     found = findings(ended)

@@ -150,16 +150,6 @@ def test_docker_makes_the_image_that_a_name_is_given_for(vtrain: Any, script: Pa
     assert f"WARNING: --output-image-uri {NO_IMAGE}\n" in plain.err
 
 
-@pytest.mark.parametrize(
-    "flag",
-    "memory cpus user platform pull shm-size".split(),
-)
-def test_a_flag_whose_variable_is_not_set_is_refused(vtrain: Any, script: Path, flag: str) -> None:
-    ended = vtrain(*local_run(script, f"--{flag}="))
-    assert (ended.code, ended.out) == (2, "")
-    assert f"ERROR: --{flag}: " in ended.err
-
-
 def test_a_bad_image_is_refused_with_its_pool_before_an_engine_is_asked(vtrain: Any, script: Path) -> None:
     ended = vtrain(*local_run(script, "--backend=docker", "--executor-image-uri=UPPER/x"))
     assert ended.code == 1

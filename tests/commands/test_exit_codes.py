@@ -172,11 +172,7 @@ def test_local_run_refuses_a_wrong_setting_with_1(vtrain: Any, monkeypatch: pyte
 
 @pytest.mark.usefixtures("script")
 @pytest.mark.parametrize("step", ["prepare_for", "launch_prepared", "remarks_on"])
-@pytest.mark.parametrize(
-    "fault",
-    [RuntimeError("odd"), OSError(5, "Input/output error", "x"), errors.DamagedError("Torn.")],
-    ids=str,
-)
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_fault_around_the_trainer_ends_local_run_with_125(
     vtrain: Any, monkeypatch: pytest.MonkeyPatch, step: str, fault: Exception
 ) -> None:

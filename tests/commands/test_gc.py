@@ -90,7 +90,7 @@ def test_what_a_container_or_a_job_uses_stays(
 
 @pytest.mark.docker
 def test_images_of_another_home_stay_unless_asked_for(
-    vtrain, make_image: MakeImage, docker_engine: Engine, vtrain_home: Path, tmp_path: Path
+    vtrain, make_image: MakeImage, docker_engine: Engine, tmp_path: Path
 ) -> None:
     own, foreign = make_image(), make_image(home=tmp_path)
     assert listed(vtrain) == {own: "removed"}

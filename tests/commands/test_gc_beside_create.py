@@ -85,11 +85,7 @@ def create(vtrain: Any, tmp_path: Path, go: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def collector(
-    vtrain: Any,
-    create: Callable[..., Any],
-    vtrain_home: Path,
-    go: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    create: Callable[..., Any], vtrain_home: Path, go: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Collector:
     """Collects at each step of the next create, which finds package and environment of long ago."""
     go.touch()

@@ -108,7 +108,7 @@ def test_everything_of_an_ended_job_goes(vtrain, trainer: Path, vtrain_home: Pat
 
 
 @pytest.fixture
-def waiting(vtrain, trainer: Path, tmp_path: Path) -> Iterator[str]:
+def waiting(vtrain, trainer: Path) -> Iterator[str]:
     """A job that runs until the test is over."""
     (trainer / "trainer" / "task.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
     name = create(vtrain, trainer, "--staging-bucket=gs://staging")

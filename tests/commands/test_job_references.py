@@ -209,9 +209,7 @@ def test_of_jobs_that_share_a_name_stop_means_the_running_one(vtrain: Any, jobs:
     assert "may mean several jobs" in vtrain("rm", "mnist").err
 
 
-def test_predict_and_compare_mean_the_newest_of_a_shared_name(
-    vtrain: Any, jobs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_and_compare_mean_the_newest_of_a_shared_name(vtrain: Any, jobs: Path) -> None:
     (request := jobs / "request.json").write_text('{"instances": [1]}')
     note = f"The newest of 2 jobs called mnist is meant ({NEWEST}"
     for words in (("predict", "mnist", f"--json-request={request}"), ("compare", "mnist", MIDDLE)):

@@ -29,7 +29,7 @@ SENTENCE = (
     ids=["many", "one", "variable"],
 )
 def test_arguments_that_are_too_long_are_one_sentence(
-    backend: str, flag: str, words: list[str], tmp_path: Path, request: pytest.FixtureRequest, own_home: Path
+    backend: str, flag: str, words: list[str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     image = [f"--executor-image-uri={request.getfixturevalue('base_image')}"] if backend == "docker" else []
     (tmp_path / "t.py").write_text("print('ran')\n")

@@ -269,6 +269,7 @@ def heeded(line: tuple[str, ...], said: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.usefixtures("debug_port")
 def test_a_hint_leads_to_a_plan(vtrain: Any, mistake: str) -> None:
     line, seen = MISTAKES[mistake], []
     for _ in range(3):

@@ -55,7 +55,7 @@ def test_the_answer_is_printed_in_the_format(upload: Any) -> None:
     assert json.loads(ended.out) == {"model": NAME, "modelVersionId": "1"}
 
 
-def test_a_dry_run_registers_nothing(vtrain: Any, upload: Any, vtrain_home: Path) -> None:
+def test_a_dry_run_registers_nothing(vtrain: Any, upload: Any) -> None:
     ended = upload("--parent-model=digits", "--dry-run", "--format=json")
     assert json.loads(ended.out)["parentModel"] == NAME
     assert json.loads(ended.out)["model"]["displayName"] == "Digits"

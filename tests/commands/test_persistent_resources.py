@@ -22,28 +22,10 @@ CREATE = (
 SENT = {"resourcePools": [{"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "2"}]}
 
 
-def test_create_sends_the_pools_and_does_not_wait(vtrain: Any, vertex: VertexService) -> None:
-    ended = vtrain(*CREATE)
-    assert (ended.code, ended.out) == (0, ""), ended.err
-    assert vertex.calls() == [f"POST /v1/{PARENT}/persistentResources"]
-    assert vertex.requests[0].query["persistentResourceId"] == "pr-1"
-    assert vertex.requests[0].body == SENT
-    assert f"PersistentResource [{NAME}]" in ended.err
-    assert f"vtrain persistent-resources describe {NAME}" in ended.err
-
-
 def test_an_id_is_sent_as_it_is(vtrain: Any, vertex: VertexService) -> None:
     ended = vtrain(*CREATE, "--persistent-resource-id=Bad Id!")
     assert ended.code == 0, ended.err
     assert vertex.requests[0].query["persistentResourceId"] == "Bad Id!"
-
-
-@pytest.mark.parametrize("track", [("beta", "ai"), ("alpha", "ai")])
-def test_the_other_tracks_speak_the_other_version(
-    vtrain: Any, vertex: VertexService, track: tuple[str, ...]
-) -> None:
-    assert vtrain(*track, *CREATE).code == 0
-    assert vertex.calls() == [f"POST /v1beta1/{PARENT}/persistentResources"]
 
 
 def test_create_prints_the_operation_in_the_format(vtrain: Any, vertex: VertexService) -> None:
@@ -51,12 +33,6 @@ def test_create_prints_the_operation_in_the_format(vtrain: Any, vertex: VertexSe
     printed = json.loads(vtrain(*CREATE, "--format=json").out)
     assert printed["name"] in vertex.operations
     assert "metadata" in printed
-
-
-def test_a_dry_run_prints_what_would_be_sent(vtrain: Any, vertex: VertexService) -> None:
-    ended = vtrain(*CREATE, "--dry-run", "--format=json")
-    assert (ended.code, json.loads(ended.out)) == (0, SENT)
-    assert vertex.requests == []
 
 
 def test_what_is_left_out_is_said(vtrain: Any, vertex: VertexService) -> None:
@@ -107,32 +83,6 @@ def test_a_delete_that_was_taken_is_believed_whatever_the_answer(vtrain: Any, ve
     assert vtrain("persistent-resources", "delete", "pr-1").code == 0
 
 
-@pytest.mark.parametrize(
-    ("flags", "code"),
-    [
-        (("--resource-pool-spec=machine-type=n1,disk=3",), 2),
-        (("--resource-pool-spec=",), 1),
-        (("--resource-pool-spec=machine-type=n1",), 1),
-        (("--service-account=s@p.iam.gserviceaccount.com",), 2),
-        (("--region=nowhere",), 1),
-        (("--config=none.yaml",), 1),
-        (("--kms-key=k",), 1),
-    ],
-)
-def test_a_refused_line_sends_nothing(
-    vtrain: Any, vertex: VertexService, flags: tuple[str, ...], code: int
-) -> None:
-    assert vtrain(*CREATE, *flags).code == code
-    assert vertex.requests == []
-
-
-def test_describe_shows_what_the_service_wrote(vtrain: Any, vertex: VertexService) -> None:
-    written = {"name": NAME, **SENT, "state": "RUNNING", "aFieldOfTomorrow": {"a": 1}}
-    vertex.answer(json.dumps(written).encode())
-    printed = json.loads(vtrain("persistent-resources", "describe", "pr-1", "--format=json").out)
-    assert printed == written
-
-
 def test_list_hides_clusters_of_ray_before_it_counts(vtrain: Any, vertex: VertexService) -> None:
     vertex.put(f"{PARENT}/persistentResources/plain")
     vertex.put(f"{PARENT}/persistentResources/account", resourceRuntimeSpec={"serviceAccountSpec": {}})
@@ -158,13 +108,6 @@ def test_reboot_sends_an_empty_message(vtrain: Any, vertex: VertexService) -> No
     assert (ended.code, ended.out) == (0, ""), ended.err
     assert vertex.calls() == [f"POST /v1/{NAME}:reboot"]
     assert vertex.requests[0].body == {}
-
-
-@pytest.mark.parametrize("verb", ["describe", "delete", "reboot"])
-def test_a_resource_that_is_not_there(vtrain: Any, vertex: VertexService, verb: str) -> None:
-    ended = vtrain("persistent-resources", verb, "none")
-    assert ended.code == 1
-    assert "persistentResources/none" in ended.err
 
 
 @pytest.mark.parametrize("project", ["a b", "a\nb", "a\u20ac"])

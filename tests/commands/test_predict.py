@@ -138,7 +138,7 @@ def test_no_other_user_reaches_the_server(index: Path, upload: Any, predict: Pre
     assert answer["predictions"] == ["AF_UNIX", "0o700"]
 
 
-def test_nothing_is_left_running(index: Path, upload: Any, predict: Predict, tmp_path: Path) -> None:
+def test_nothing_is_left_running(index: Path, upload: Any, predict: Predict) -> None:
     upload({"model.pkl": SUM})
     assert predict(REQUEST, PROCESS).code == 0
     assert list(Path(os.environ["TMPDIR"]).glob("vtrain-*")) == []

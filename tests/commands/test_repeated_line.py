@@ -56,7 +56,7 @@ def test_arguments_of_the_trainer_take_the_place_of_those_of_their_name(
     assert words == ("run", "t.py", "--", *expected.split())
 
 
-def test_a_job_runs_again_with_another_argument(tmp_path: Path, vtrain_home: Path) -> None:
+def test_a_job_runs_again_with_another_argument(tmp_path: Path) -> None:
     (tmp_path / "t.sh").write_text('echo "$@"\n')
     argv = [sys.executable, "-m", "vtrain"]
     first = subprocess.run(

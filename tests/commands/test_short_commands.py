@@ -354,6 +354,7 @@ def test_a_relative_file_that_is_not_packed_is_named(vtrain: Any, folder: Path, 
         (("ai-platform", "local", "train", "--module-name=train"), "local train"),
     ],
 )
+@pytest.mark.usefixtures("debug_port")
 def test_the_first_line_names_the_command_that_was_typed(
     vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], name: str
 ) -> None:
@@ -410,7 +411,7 @@ def test_a_folder_is_no_second_name_of_what_runs_in_it(
     assert vtrain("package", "sdist", "src", "--script=train.py").code == 0
 
 
-def test_the_output_may_go_to_a_file_beside_the_trainer(tmp_path: Path, vtrain_home: Path) -> None:
+def test_the_output_may_go_to_a_file_beside_the_trainer(tmp_path: Path) -> None:
     """It grows while the folder is packed, so it is left out."""
     (tmp_path / "train.py").write_text("print('trained')\n")
     with (tmp_path / "out.log").open("w") as log:

@@ -46,6 +46,16 @@ def tune(vtrain: Any, tmp_path: Path) -> Tune:
     return run
 
 
+@pytest.fixture
+def running(tune: Tune, vtrain: Any, vtrain_home: Path) -> JobFolder:
+    """The folder of a study of two trials, both of which run until they are cancelled."""
+    name = json.loads(tune("hangs", wait=False).out)["name"]
+    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
+    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
+        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
+    return folder
+
+
 def trials_of(ended: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(ended.out)["trials"]
     return found
@@ -67,6 +77,13 @@ def test_all_trials_succeed_and_are_described_as_by_the_api(tune: Tune, vtrain: 
             [{"metricId": "accuracy", "value": number / 10}],
         )
         assert job["createTime"] <= trial["startTime"] <= trial["endTime"] <= job["endTime"]
+    told = [line for line in ended.err.splitlines() if line.startswith("Trial ")]
+    assert len(told) == 4 and all(" SUCCEEDED after " in line for line in told)
+    (best,) = json.loads(vtrain("hp-tuning-jobs", "trials", "tune", "--best", "--format=json").out)
+    assert (best["id"], (Path(best["modelDir"]) / "model.txt").read_text()) == ("4", "4")
+    assert "best    trial 4: accuracy=0.4" in ended.err and f"model   {best['modelDir']}" in ended.err
+    table = vtrain("hp-tuning-jobs", "trials", "@last").out.splitlines()
+    assert table[1].split()[:5] == ["4", "*", "SUCCEEDED", "0.4", "4"]
     child = json.loads(vtrain("custom-jobs", "describe", job["trials"][2]["customJob"], "--format=json").out)
     assert child["displayName"] == "tune-trial-3"
     assert child["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"].endswith("/3")
@@ -109,6 +126,7 @@ def test_trials_without_the_metric_are_infeasible(tune: Tune, case: str, reason:
     assert ended.code == 10, ended.err
     assert [trial["state"] for trial in trials_of(ended)] == ["INFEASIBLE"] * 2
     assert all(reason in trial["infeasibleReason"] for trial in trials_of(ended))
+    assert ended.err.count("INFEASIBLE after") == 2
     assert "No trial has a measurement of accuracy" in json.loads(ended.out)["error"]["message"]
 
 
@@ -118,6 +136,9 @@ def test_one_failed_trial_of_ten_does_not_end_the_study(tune: Tune) -> None:
     states = [trial["state"] for trial in trials_of(ended)]
     assert states == ["SUCCEEDED"] * 3 + ["INFEASIBLE"] + ["SUCCEEDED"] * 5
     assert "exited with a non-zero status of 1" in trials_of(ended)[3]["infeasibleReason"]
+    (line,) = [line for line in ended.err.splitlines() if "INFEASIBLE" in line]
+    assert "exited with a non-zero status of 1" in line and line.endswith("(n=4)")
+    assert "\\x0a" not in ended.err
 
 
 def test_a_first_trial_that_fails_ends_the_study(tune: Tune) -> None:
@@ -140,12 +161,10 @@ def test_a_study_ends_where_its_grid_is_used_up(tune: Tune) -> None:
     assert [trial["parameters"][0]["value"] for trial in trials_of(ended)] == [1.0, 2.0, 3.0]
 
 
-def test_a_cancelled_study_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
-    name = json.loads(tune("hangs", wait=False).out)["name"]
-    while True:
-        job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
-        if [trial["state"] for trial in job.get("trials", ())] == ["ACTIVE"] * 2:
-            break
+def test_a_cancelled_study_ends_its_trials(running: JobFolder, vtrain: Any, vtrain_home: Path) -> None:
+    name = running.path.name
+    job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
+    assert [trial["state"] for trial in job["trials"]] == ["ACTIVE"] * 2
     assert vtrain("hp-tuning-jobs", "delete", name).code == 1
     assert vtrain("hp-tuning-jobs", "cancel", name).code == 0
     assert vtrain("hp-tuning-jobs", "wait", name).code == 11
@@ -155,7 +174,7 @@ def test_a_cancelled_study_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home:
     assert children == ["JOB_STATE_CANCELLED"] * 2
 
 
-def test_a_trial_without_prospect_is_stopped_early(vtrain: Any, tune: Tune, tmp_path: Path) -> None:
+def test_a_trial_without_prospect_is_stopped_early(vtrain: Any, tune: Tune) -> None:
     more = "--set=studySpec.medianAutomatedStoppingSpec={}"
     ended = tune("slow-if-poor", more, "--set=maxTrialCount=5")
     assert ended.code == 0, ended.err
@@ -165,21 +184,20 @@ def test_a_trial_without_prospect_is_stopped_early(vtrain: Any, tune: Tune, tmp_
     assert child["state"] == "JOB_STATE_CANCELLED"
 
 
-def test_a_study_goes_on_from_another(tune: Tune) -> None:
-    first = json.loads(tune("good", trials=3).out)
-    ended = tune("good", f"--continue-from={first['name']}", trials=5)
+def test_a_study_goes_on_from_another(tune: Tune, vtrain: Any) -> None:
+    first = json.loads(tune("good", "--display-name=first", trials=3).out)
+    ended = tune("good", "--continue-from=first", trials=5)
     assert ended.code == 0, ended.err
     found = trials_of(ended)
     assert [trial["parameters"][0]["value"] for trial in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert [trial["customJob"] for trial in found[:3]] == [trial["customJob"] for trial in first["trials"]]
     assert json.loads(ended.out)["study"]["continueFrom"] == first["name"]
+    printed = json.loads(vtrain("hp-tuning-jobs", "trials", "tune", "--sort-by=id", "--format=json").out)
+    assert [(Path(each["modelDir"]) / "model.txt").read_text() for each in printed] == [*"12345"]
 
 
-def test_trials_that_were_cut_off_are_run_again(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
-    name = json.loads(tune("hangs", trials=2, wait=False).out)["name"]
-    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
-    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
-        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
+def test_trials_that_were_cut_off_are_run_again(running: JobFolder, tune: Tune, vtrain: Any) -> None:
+    name = running.path.name
     assert vtrain("hp-tuning-jobs", "cancel", name).code == 0
     assert vtrain("hp-tuning-jobs", "wait", name).code == 11
     ended = tune("good", f"--continue-from={name}", trials=3)
@@ -227,38 +245,29 @@ def test_a_copy_of_a_trial_is_a_job_of_its_own(
     assert Store.open(vtrain_home).ids(CUSTOM_JOBS) == {job["name"].rpartition("/")[2]}
 
 
-def running_study(tune: Tune, vtrain: Any, home: Path) -> JobFolder:
-    """A study of two trials, both of which run until they are cancelled."""
-    name = json.loads(tune("hangs", wait=False).out)["name"]
-    folder = JobFolder(home / "jobs" / name.rpartition("/")[2])
-    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
-        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
-    return folder
-
-
-def test_a_study_that_lost_its_folder_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+def test_a_study_that_lost_its_folder_ends_its_trials(
+    running: JobFolder, vtrain: Any, vtrain_home: Path
+) -> None:
     """It has lost its supervisor, too, which would end them."""
-    folder = running_study(tune, vtrain, vtrain_home)
-    trials = [record.job for record in readable_records(folder)]
-    os.kill(living_supervisor(folder), signal.SIGKILL)
-    shutil.rmtree(folder.path)
-    assert vtrain("hp-tuning-jobs", "wait", folder.path.name).code == 10
+    trials = [record.job for record in readable_records(running)]
+    os.kill(living_supervisor(running), signal.SIGKILL)
+    shutil.rmtree(running.path)
+    assert vtrain("hp-tuning-jobs", "wait", running.path.name).code == 10
     for trial in trials:
         assert vtrain("custom-jobs", "wait", trial, "--wait-timeout=60s").code == 11
-    assert vtrain("hp-tuning-jobs", "delete", folder.path.name).code == 0
+    assert vtrain("hp-tuning-jobs", "delete", running.path.name).code == 0
     assert not any((vtrain_home / "jobs").iterdir())
 
 
 def test_a_study_is_not_deleted_before_its_trials_have_ended(
-    tune: Tune, vtrain: Any, vtrain_home: Path
+    running: JobFolder, vtrain: Any, vtrain_home: Path
 ) -> None:
-    folder = running_study(tune, vtrain, vtrain_home)
-    trials = [record.job for record in readable_records(folder)]
-    os.kill(living_supervisor(folder), signal.SIGKILL)
+    trials = [record.job for record in readable_records(running)]
+    os.kill(living_supervisor(running), signal.SIGKILL)
     store = Store.open(vtrain_home)
-    record = store.get(folder.order().name)
+    record = store.get(running.order().name)
     store.update(record.name, state="JOB_STATE_FAILED", end_time="", document=record.document)
-    refused = vtrain("hp-tuning-jobs", "delete", folder.path.name)
+    refused = vtrain("hp-tuning-jobs", "delete", running.path.name)
     assert (refused.code, f"once its job {trials[0].rpartition('/')[2]} has ended" in refused.err) == (
         1,
         True,
@@ -267,27 +276,25 @@ def test_a_study_is_not_deleted_before_its_trials_have_ended(
         assert (vtrain_home / "jobs" / trial.rpartition("/")[2]).exists()
         assert vtrain("custom-jobs", "cancel", trial).code == 0
         assert vtrain("custom-jobs", "wait", trial).code == 11
-    assert vtrain("hp-tuning-jobs", "delete", folder.path.name).code == 0
+    assert vtrain("hp-tuning-jobs", "delete", running.path.name).code == 0
     assert not any((vtrain_home / "jobs").iterdir())
 
 
 def test_the_seed_decides_what_a_random_study_tries(tune: Tune) -> None:
     flags = ("--algorithm=random-search", "--seed=7")
-    tried = [
-        [trial["parameters"] for trial in trials_of(tune("good", *flags, trials=3, most=10**6))]
-        for _ in range(2)
-    ]
-    assert tried[0] == tried[1]
+    first, again = (json.loads(tune("good", *flags, trials=3, most=10**6).out) for _ in range(2))
+    for job in (first, again):
+        assert (job["study"]["sampler"], job["study"]["seed"]) == ("random", "7")
+    first, again = ([trial["parameters"] for trial in job["trials"]] for job in (first, again))
+    assert first == again
 
 
-def test_a_damaged_record_ends_the_study_and_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
-    name = json.loads(tune("hangs", wait=False).out)["name"]
-    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
-    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
-        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
-    children = [record.job for record in readable_records(folder)]
-    (folder.path / "trials" / "1.json").write_text("garbage")
-    os.kill(living_supervisor(folder), signal.SIGKILL)
+def test_a_damaged_record_ends_the_study_and_its_trials(
+    running: JobFolder, vtrain: Any, vtrain_home: Path
+) -> None:
+    name, children = running.path.name, [record.job for record in readable_records(running)]
+    (running.path / "trials" / "1.json").write_text("garbage")
+    os.kill(living_supervisor(running), signal.SIGKILL)
     ended = vtrain("hp-tuning-jobs", "wait", name)
     assert ended.code == 10, ended.err
     assert "its trials/1.json cannot be read" in ended.err
@@ -295,6 +302,56 @@ def test_a_damaged_record_ends_the_study_and_its_trials(tune: Tune, vtrain: Any,
     assert "argv" in vtrain("hp-tuning-jobs", "stream-logs", name, "--task-name=trial-2").out
     assert vtrain("hp-tuning-jobs", "delete", name).code == 0
     assert not any((vtrain_home / "jobs").iterdir())
+
+
+def test_short_commands_take_a_tuning_job(tune: Tune, vtrain: Any) -> None:
+    assert tune("good", trials=1).code == 0
+    assert vtrain("ps", "--format=value(displayName)").out == "tune\n"
+    assert json.loads(vtrain("show", "tune", "--format=json").out)["displayName"] == "tune"
+    for words in (("tune-trial-1",), ("tune", "--task-name=trial-1/workerpool0-0")):
+        (line,) = (line for line in vtrain("logs", *words).out.splitlines() if "workerpool0-0" in line)
+        assert line.endswith("\targv ['--case=good', '--n=1']")
+    removed = vtrain("rm", "tune")
+    assert removed.code == 0 and "Deleted HyperparameterTuningJob" in removed.err
+    assert vtrain("ps", "--format=value(displayName)").out == ""
+
+
+def test_a_key_makes_one_tuning_job(tune: Tune) -> None:
+    first, again = (tune("good", "--idempotency-key=a1", trials=1) for _ in range(2))
+    assert json.loads(first.out)["name"] == json.loads(again.out)["name"]
+    assert "was submitted with this key before" in again.err
+
+
+def test_a_dry_run_makes_nothing_and_says_what_would_run(tune: Tune, vtrain_home: Path) -> None:
+    told = "Note: Parameters are suggested by"
+    convex = "--set=studySpec.convexAutomatedStoppingSpec.maxStepCount=10"
+    ended = tune("good", "--dry-run", convex, trials=3)
+    assert ended.code == 0 and json.loads(ended.out)["maxTrialCount"] == 3
+    assert "Would run 3 trials, 2 at a time." in ended.err
+    assert "Would start workerpool0-0 in each trial: python3 -m vtrain_script --case=good --n=…" in ended.err
+    assert "Note: convexAutomatedStoppingSpec has no effect here" in ended.err and told not in ended.err
+    pytest.importorskip("optuna", reason="needs the extra tuning")
+    assert told in tune("good", "--dry-run", "--algorithm=algorithm-unspecified").err
+    assert not (vtrain_home / "jobs").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        ((), 1, "What the trials run is not given.\n  Name a trainer (--local-package-path=DIR)"),
+        (("train.py",), 2, "Write --script=train.py --local-package-path=.\n"),
+        (("--worker-pool-spec=machine-type=a",), 2, "in the file of --config: trialJobSpec.workerPoolSpecs"),
+        (("--epochs=3",), 2, "put it after --: vtrain hp-tuning-jobs create … -- --epochs=3"),
+    ],
+)
+def test_what_is_missing_or_misplaced_is_said(
+    vtrain: Any, cwd: Path, flags: tuple[str, ...], code: int, words: str
+) -> None:
+    (cwd / "train.py").touch()
+    (cwd / "study.yaml").write_text(GRID_STUDY.format(trials=3, parallel=2, failures=0, most=9))
+    line = ("--display-name=a", "--config=study.yaml", "--backend=process")
+    ended = vtrain("hp-tuning-jobs", "create", *line, *flags)
+    assert ended.code == code and words in ended.err
 
 
 @pytest.mark.docker

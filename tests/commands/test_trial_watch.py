@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,7 +88,7 @@ def test_the_end_names_the_best_trial_and_its_model(vtrain: Any, vertex: VertexS
     assert f"$ vtrain hp-tuning-jobs trials {NAME}" in ended.err
 
 
-def test_a_failed_job_names_its_best_trial_too(vtrain: Any, vertex: VertexService, tmp_path: Path) -> None:
+def test_a_failed_job_names_its_best_trial_too(vtrain: Any, vertex: VertexService) -> None:
     error = {"code": 3, "message": "Too many trials failed."}
     vertex.resources[NAME] = tuning_document(NAME, state="JOB_STATE_FAILED", error=error)
     ended = vtrain("hp-tuning-jobs", "wait", "2001", "--format=value(state)")

@@ -27,13 +27,6 @@ def test_a_dry_run_prints_the_message_that_is_then_sent(vtrain: Any, vertex: Ver
     assert [request.body for request in vertex.requests] == [json.loads(planned.out)]
 
 
-def test_beta_speaks_v1beta1(vtrain: Any, vertex: VertexService) -> None:
-    for track in ("ai", "beta", "alpha"):
-        vtrain(track, "ai", "custom-jobs", "list")
-    versions = [request.path.split("/")[1] for request in vertex.requests]
-    assert versions == ["v1", "v1beta1", "v1beta1"]
-
-
 NEW_POOL = {"machineSpec": {"machineType": "n1-standard-4", "minGpuDriverVersion": "535"}, "replicaCount": 1}
 NEW_STUDY = {
     "metrics": [{"metricId": "m", "goal": "MINIMIZE"}],
@@ -179,12 +172,6 @@ def test_logs_prints_what_the_service_has_of_a_job_that_runs(
         missing = vtrain("logs", "8")
     assert (printed.code, printed.out) == (0, "loss 0.5\n"), printed.err
     assert (missing.code, missing.out) == (1, "") and "customJobs/8" in missing.err
-
-
-def test_a_tuning_jobs_name_is_no_custom_job_to_describe(vtrain: Any, vertex: VertexService) -> None:
-    name = "projects/demo/locations/us-central1/hyperparameterTuningJobs/7"
-    assert vtrain("custom-jobs", "describe", name).code == 1
-    assert vertex.requests == []
 
 
 def service_account_key(token_uri: str) -> dict[str, str]:

@@ -64,6 +64,7 @@ def test_what_is_no_program_is_refused(folder: Path, vtrain: Any, name: str) -> 
     ids=lambda line: " ".join(line[:2]),
 )
 @pytest.mark.parametrize("name", ["nb.ipynb", "requirements.txt"])
+@pytest.mark.usefixtures("debug_port")
 def test_every_way_to_name_it_is_alike(folder: Path, vtrain: Any, line: tuple[str, ...], name: str) -> None:
     ended = vtrain(*(word.format(name) for word in line))
     assert (ended.code, ended.out) == (1, "")

@@ -14,14 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.containers.discovery import (
-    EngineAddress,
-    checked,
-    find_engine,
-    reason_of,
-    refusal,
-    usual_sockets,
-)
+from vtrain.containers.discovery import EngineAddress, checked, find_engine, reason_of, refusal, usual_sockets
 from vtrain.errors import EngineError
 
 NO_ENGINE = "what answers there is no Docker engine (HTTP {})"
@@ -29,7 +22,7 @@ PONG = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\n\r\nOK"
 
 
 @pytest.fixture
-def listen(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+def listen() -> Iterator[Callable[..., Path]]:
     """Makes sockets that answer every connection with the same bytes; with None they keep silent."""
     servers: list[socket.socket] = []
 

@@ -90,7 +90,6 @@ def test_an_engine_on_another_machine_builds_and_pushes(
     socket_path: str,
     loopback_registry: str,
     new_name: Callable[..., str],
-    own_home: Path,
     monkeypatch: pytest.MonkeyPatch,
     by: str,
     buildkit: str,
@@ -165,10 +164,7 @@ def test_an_engine_that_is_away(tmp_path: Path) -> None:
 def test_an_engine_that_goes_away_in_the_middle(socket_path: str) -> None:
     with relay(socket_path, limit=600) as port:
         engine = connect(EngineAddress(host=f"tcp://127.0.0.1:{port}", origin="test"))
-        with (
-            closing(engine),
-            pytest.raises(EngineAwayError, match="went away; it cannot describe itself"),
-        ):
+        with closing(engine), pytest.raises(EngineAwayError, match="went away; it cannot describe itself"):
             engine.info()
 
 

@@ -70,7 +70,7 @@ def _engine_differences(case: Case, engine: StandInEngine, home: Path, outcome: 
 
 
 def test_a_run_that_is_terminated_ends_as_a_shell_tells_it(
-    engine: StandInEngine, own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: StandInEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (case,) = (case for case in cases_of(packaging=True) if case.id == TERMINATED)
     write_files(case, tmp_path)

@@ -97,7 +97,7 @@ def test_script_runs_from_its_config_file(vtrain_home: Path) -> None:
     _check_line(written(vtrain_home, "model.json"))
 
 
-def test_script_goes_on_from_its_checkpoint(vtrain_home: Path, tmp_path: Path) -> None:
+def test_script_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     """A second job with the same folder, as after a restart of the first."""
     folder = f"--base-output-dir=file://{tmp_path}/output"
     first = vtrain("local-run", *SCRIPT, folder, "--", "--steps=40")
@@ -150,8 +150,7 @@ def test_examples_run_without_vtrain(folder: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "replicas"),
-    [("digits", [1]), ("script", [1]), ("distributed", [1, 2]), ("torch_ddp", [1, 2])],
+    ("name", "replicas"), [("digits", [1]), ("script", [1]), ("distributed", [1, 2]), ("torch_ddp", [1, 2])]
 )
 def test_config_files_are_specs_of_the_api(name: str, replicas: list[int]) -> None:
     file = EXAMPLES / name / "job.yaml"

@@ -70,7 +70,7 @@ def test_it_saves_the_model_of_its_best_report(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def container_image(docker_engine: Any, tmp_path: Path) -> Iterator[str]:
+def container_image(docker_engine: Any) -> Iterator[str]:
     """The image that the example's Dockerfile makes on top of the image with PyTorch."""
     from vtrain.containers.images import find_image
 

@@ -58,6 +58,16 @@ def cwd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def debug_port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Where `debug` listens in this test, as a run of other tests beside this one has the usual port."""
+    from vtrain.backends.process.process_launcher import free_ports
+
+    (port,) = free_ports(1)
+    monkeypatch.setattr("vtrain.commands.entry.DEBUG_PORT", str(port))
+    return port
+
+
+@pytest.fixture
 def utc() -> Iterator[None]:
     """The time zone of this machine is UTC."""
     with pytest.MonkeyPatch.context() as context:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import string
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -339,9 +338,7 @@ def test_an_ignore_file_of_the_dockerfile_itself_comes_first(make_tree) -> None:
 @pytest.mark.parametrize(
     ("content", "message"), [(None, "there is no file"), ("\n", "is empty"), (b"\xff", "UTF-8")]
 )
-def test_a_dockerfile_that_cannot_be_read_is_refused(
-    make_tree, tmp_path: Path, content, message: str
-) -> None:
+def test_a_dockerfile_that_cannot_be_read_is_refused(make_tree, content, message: str) -> None:
     folder = make_tree(TRAINER if content is None else {"Dockerfile": content})
     with pytest.raises(ConfigError, match=message):
         plan(folder, "", dockerfile=folder / "Dockerfile")

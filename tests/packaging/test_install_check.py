@@ -49,7 +49,7 @@ def test_what_is_installed_on_this_machine_is_found_out_there(make_tree, tmp_pat
         stage(folder, tmp_path)
 
 
-def test_an_unchanged_package_is_checked_once(make_tree, tmp_path, monkeypatch):
+def test_an_unchanged_package_is_checked_once(make_tree, tmp_path):
     asked = tmp_path / "asked"
     code = f"import sys\nif 'bdist_wheel' in sys.argv:\n    open({str(asked)!r}, 'a').write('x')\n"
     folder = make_tree({"setup.py": code + SETUP.format(more=""), **TRAINER})

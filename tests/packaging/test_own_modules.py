@@ -92,7 +92,7 @@ def test_folders_without_python_are_no_modules(make_tree):
 
 
 @pytest.mark.parametrize("extra", [{"setup.py": "import setuptools; setuptools.setup(name='x')"}, {}])
-def test_modules_below_src(make_tree, monkeypatch, extra):
+def test_modules_below_src(make_tree, extra):
     folder = make_tree({"jobs/train.py": "import utils\n", "src/utils/a.py": "", **extra})
     found = warnings(folder)
     assert found == () if extra else "`utils` is in src/" in found[0]

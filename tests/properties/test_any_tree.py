@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -90,8 +91,10 @@ def test_any_file_requires_what_metadata_can_say_or_is_refused(tmp_path: Path, c
     (tmp_path / "requirements.txt").write_bytes(content)
     try:
         found = read_requirements((), tmp_path)
-    except PackagingError as refusal:
-        assert "requirement" in refusal.message or "there is no file" in refusal.message
+    except PackagingError:
+        with suppress(UnicodeDecodeError):
+            lines = [line for line in content.decode().split("\n") if line.strip()]
+            assert not all(is_requirement(line) and line.isprintable() and "@" not in line for line in lines)
         return
     assert all(is_requirement(line) for line in found.lines)
     assert all("\n" not in line for line in found.pip_lines)

@@ -60,7 +60,7 @@ def test_a_damaged_package_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.child
-def test_the_python_itself_says_what_it_has(tmp_path: Path) -> None:
+def test_the_python_itself_says_what_it_has() -> None:
     names = [("os.path", ()), ("msgspec.json", ()), ("nowhere.at.all", ()), ("own", ()), ("late", ())]
     shared = [("google", ("nothing_such",)), ("google.nothing_such", ("sub",))]
     found = tuple(

@@ -330,52 +330,54 @@ class Bench:
         write_struct(self.folder.path / "spec.json", order)
 
 
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path / "home", monkeypatch)
+
+
 def test_the_timeout_counts_from_the_first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch, scheduling=Scheduling(timeout="600s"))
+    watched = Bench(tmp_path / "home", monkeypatch, scheduling=Scheduling(timeout="600s"))
     before = boot_seconds()
-    assert bench.supervise(StillLauncher(patience=6)) is None
-    since = read_history(bench.folder).running_since
+    assert watched.supervise(StillLauncher(patience=6)) is None
+    since = read_history(watched.folder).running_since
     assert before <= since <= boot_seconds()
-    assert bench.supervise(StillLauncher(patience=6)) is None
-    assert read_history(bench.folder).running_since == since, "a second supervisor is no second start"
-    write_history(bench.folder, History(running_since=boot_seconds() - 601))
+    assert watched.supervise(StillLauncher(patience=6)) is None
+    assert read_history(watched.folder).running_since == since, "a second supervisor is no second start"
+    write_history(watched.folder, History(running_since=boot_seconds() - 601))
     stopping = StillLauncher(patience=50, on_stop=lambda _, replica: end(replica, 143))
-    job = bench.supervise(stopping)
+    job = watched.supervise(stopping)
     assert job is not None
     assert job.error is not None
     assert (job.state, job.error.details[0]["reason"]) == (states.CANCELLED, "TIMEOUT")
 
 
-def test_a_first_start_that_was_noted_stays_the_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_start_that_was_noted_stays_the_first(watched: Bench) -> None:
     """A supervisor may die after it has noted that, and before it has changed the job's state."""
-    bench = Bench(tmp_path / "home", monkeypatch)
-    write_history(bench.folder, History(running_since=7.0))
-    assert bench.supervise(StillLauncher(patience=6)) is None
-    assert bench.backend.get(bench.name).state == states.RUNNING
-    assert read_history(bench.folder).running_since == 7.0
+    write_history(watched.folder, History(running_since=7.0))
+    assert watched.supervise(StillLauncher(patience=6)) is None
+    assert watched.backend.get(watched.name).state == states.RUNNING
+    assert read_history(watched.folder).running_since == 7.0
 
 
 def test_a_job_is_preempted_once_over_all_supervisors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = SimulatedPreemption(after_seconds=0.0, replica=WORKER)
-    bench = Bench(tmp_path / "home", monkeypatch, preemption=once)
+    watched = Bench(tmp_path / "home", monkeypatch, preemption=once)
 
     def leave(launcher: StillLauncher, replica: ReplicaFolder) -> None:
         end(replica, 143, ended=time.time() + 1)
 
     first = StillLauncher(on_stop=leave, last=(WORKER, 1))
-    assert bench.supervise(first) is None
+    assert watched.supervise(first) is None
     assert first.stopped == [(WORKER, 0)]
     assert first.started == [(PRIMARY, 0), (WORKER, 0), (WORKER, 1)]
     second = StillLauncher(patience=12)
-    assert bench.supervise(second) is None
+    assert watched.supervise(second) is None
     assert (second.stopped, (WORKER, 1) in second.started) == ([], True)
-    end(bench.folder.replica(PRIMARY), 0)
-    end(bench.folder.replica(WORKER, 1), 0)
-    job = bench.supervise(StillLauncher())
+    end(watched.folder.replica(PRIMARY), 0)
+    end(watched.folder.replica(WORKER, 1), 0)
+    job = watched.supervise(StillLauncher())
     assert job is not None
     assert job.state == states.SUCCEEDED, job.error
 
@@ -397,35 +399,26 @@ def test_a_job_is_preempted_once_over_all_supervisors(
     ],
 )
 def test_what_is_known_after_the_machine_was_started_anew(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    code: int | None,
-    fields: dict[str, object],
-    state: str,
-    reason: str,
+    watched: Bench, code: int | None, fields: dict[str, object], state: str, reason: str
 ) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch)
-    assert bench.supervise(StillLauncher(patience=6)) is None
-    bench.reboot()
+    assert watched.supervise(StillLauncher(patience=6)) is None
+    watched.reboot()
     assert boot_id() != "another"
     if code is not None:
-        end(bench.folder.replica(PRIMARY), code, **fields)
+        end(watched.folder.replica(PRIMARY), code, **fields)
     launcher = StillLauncher()
-    job = bench.supervise(launcher)
+    job = watched.supervise(launcher)
     assert job is not None
     assert (job.state, job.error.details[0]["reason"] if job.error else "") == (state, reason)
     assert launcher.started == [], "nobody trains again because somebody looks"
 
 
-def test_a_supervisor_looks_back_after_the_machine_was_started_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch)
-    assert bench.supervise(StillLauncher(patience=6)) is None
-    bench.reboot()
+def test_a_supervisor_looks_back_after_the_machine_was_started_anew(watched: Bench) -> None:
+    assert watched.supervise(StillLauncher(patience=6)) is None
+    watched.reboot()
     launcher = StillLauncher(on_stop=lambda _, replica: end(replica, 3))
-    launcher.living = {bench.folder.replica(PRIMARY)}
-    job = bench.supervise(launcher)
+    launcher.living = {watched.folder.replica(PRIMARY)}
+    job = watched.supervise(launcher)
     assert job is not None
     assert job.error is not None
     assert job.error.details[0]["metadata"]["exitCode"] == "3"
@@ -434,21 +427,18 @@ def test_a_supervisor_looks_back_after_the_machine_was_started_anew(
 def test_the_machine_has_ended_what_was_ended_from_outside_before_it_was_started_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch, scheduling=Scheduling(disable_retries=True))
-    assert bench.supervise(StillLauncher(patience=6)) is None
-    bench.reboot()
-    end(bench.folder.replica(PRIMARY), 255, interruption="the engine was stopped")
-    job = bench.supervise(StillLauncher())
+    watched = Bench(tmp_path / "home", monkeypatch, scheduling=Scheduling(disable_retries=True))
+    assert watched.supervise(StillLauncher(patience=6)) is None
+    watched.reboot()
+    end(watched.folder.replica(PRIMARY), 255, interruption="the engine was stopped")
+    job = watched.supervise(StillLauncher())
     assert job is not None
     assert job.error is not None
     assert job.error.details[0]["reason"] == "MACHINE_RESTARTED"
 
 
-def test_a_machine_that_started_anew_before_the_first_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = Bench(tmp_path / "home", monkeypatch)
-    bench.reboot()
-    job = bench.supervise(StillLauncher())
+def test_a_machine_that_started_anew_before_the_first_attempt(watched: Bench) -> None:
+    watched.reboot()
+    job = watched.supervise(StillLauncher())
     assert job is not None and job.error is not None
     assert job.error.details[0]["reason"] == "MACHINE_RESTARTED"

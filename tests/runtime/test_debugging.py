@@ -12,6 +12,7 @@ import pytest
 from lib.debug_client import DebugClient
 from lib.waiting import wait_until
 
+from vtrain.backends.process.process_launcher import free_ports
 from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.packaging.payload import launcher
 from vtrain.runtime.debugging import SCRIPT_MODULE, Debugger, debugger_variables
@@ -84,7 +85,7 @@ def test_breakpoints_are_found_in_installed_copies(tmp_path: Path) -> None:
 @pytest.mark.network
 @pytest.mark.parametrize("is_script", [True, False], ids=["script", "module"])
 def test_a_client_stops_at_a_line_of_the_users_file(tmp_path: Path, is_script: bool) -> None:
-    port = 15678 + is_script
+    (port,) = free_ports(1)
     file = tmp_path / "trainer" / "task.py"
     file.parent.mkdir()
     (file.parent / "__init__.py").touch()
@@ -128,10 +129,11 @@ def attached(port: int) -> DebugClient:
 def test_a_client_stops_at_a_line_of_the_users_file_in_a_container(tmp_path: Path, base_image: str) -> None:
     file = tmp_path / "task.py"
     file.write_text("x = 21\nprint(x)\n")
-    words = ["debug", "task.py", "--debugpy=15680", "--backend=docker", f"--executor-image-uri={base_image}"]
-    command = [sys.executable, "-m", "vtrain", "-q", *words]
+    (port,) = free_ports(1)
+    words = ["task.py", f"--debugpy={port}", "--backend=docker", f"--executor-image-uri={base_image}"]
+    command = [sys.executable, "-m", "vtrain", "-q", "debug", *words]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as trainer:
-        client = attached(15680)
+        client = attached(port)
         client.break_at(file, 2)
         thread = client.event("stopped")["threadId"]
         frame = client.ask("stackTrace", threadId=thread)["stackFrames"][0]

@@ -28,9 +28,7 @@ with open("metrics.jsonl", "w") as file:
 
 
 @pytest.mark.child
-def test_a_jobs_metrics_are_those_of_stdout_and_of_its_working_directory(
-    vtrain: Any, vtrain_home: Path, tmp_path: Path
-) -> None:
+def test_a_jobs_metrics_are_those_of_stdout_and_of_its_working_directory(vtrain: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINER)
     (tmp_path / "metrics.json").write_text('{"of-an-earlier-run": 1}')
     for rate in (1, 2):
@@ -57,7 +55,7 @@ def test_a_field_of_log_records_is_a_metric_where_a_study_names_it(
 
 @pytest.mark.child
 def test_metrics_are_found_before_a_long_rest_of_stdout_and_beside_much_stderr(
-    vtrain: Any, vtrain_home: Path, tmp_path: Path
+    vtrain: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(
         """import sys

@@ -32,7 +32,7 @@ HERE = base_interpreter().short_version
 
 
 @pytest.fixture
-def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+def other(monkeypatch: pytest.MonkeyPatch) -> Interpreter:
     """An interpreter of this machine of another version than the one that runs the tests."""
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "system")
     choice = choose_python("", (f">=3.10,!={HERE}.*",))

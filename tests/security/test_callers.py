@@ -44,7 +44,7 @@ flock -n lock echo the lock is free
 
 
 @pytest.fixture
-def create(vtrain_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The command line that submits a job which goes on until the test is over."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "holding.py").write_text(TRAINER)

@@ -121,7 +121,7 @@ def test_errors_show_what_they_name(vtrain: Any) -> None:
     assert ended.code == 1 and "\x1b" not in ended.err and "\u202e" not in ended.err
 
 
-def test_a_name_that_looks_like_markup_is_a_name(vtrain: Any, tmp_path: Path, env: dict[str, str]) -> None:
+def test_a_name_that_looks_like_markup_is_a_name(tmp_path: Path, env: dict[str, str]) -> None:
     words = ("--backend=process", "--display-name=[/red][link=x]a[/]", "--wait")
     shown = on_terminal(
         "custom-jobs", "create", *words, script(tmp_path, "import time; time.sleep(1)"), env=env

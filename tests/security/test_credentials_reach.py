@@ -119,9 +119,7 @@ def test_a_service_is_not_given_the_caller_s_file(vtrain: Any, vertex: Any, sign
     assert CREDENTIALS not in str(vertex.requests)
 
 
-def test_a_variable_that_is_named_is_given(
-    vtrain: Any, trainer: Path, signed_in: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_that_is_named_is_given(vtrain: Any, trainer: Path, signed_in: Path) -> None:
     seen, _ = seen_by(vtrain, trainer, "--env=HF_TOKEN", "--env=CLOUDSDK_CONFIG=/mine")
     assert (seen["env"]["HF_TOKEN"], seen["env"]["CLOUDSDK_CONFIG"]) == ("h", "/mine")
 

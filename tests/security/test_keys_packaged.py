@@ -106,7 +106,7 @@ def test_a_secret_in_an_own_dockerfile_is_warned_of(tmp_path: Path) -> None:
     assert [line.split()[3].rstrip(",") for line in plan.warnings] == ["HF_TOKEN", "DB_PASSWORD"]
 
 
-def test_with_strict_they_are_an_error(vtrain: Any, tmp_path: Path, vtrain_home: Path) -> None:
+def test_with_strict_they_are_an_error(vtrain: Any, tmp_path: Path) -> None:
     folder = write(tmp_path / "t", TREE)
     words = (
         f"--local-package-path={folder}",

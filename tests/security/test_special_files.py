@@ -77,7 +77,7 @@ def test_credentials_of_a_local_job(vtrain: Any, tmp_path: Path, kind: str) -> N
     assert f"--credentials: {tmp_path / 'key'} is a {'folder' if kind == 'folder' else 'pipe'}" in ended.err
 
 
-def test_what_a_shell_hands_over_is_read(tmp_path: Path) -> None:
+def test_what_a_shell_hands_over_is_read() -> None:
     """`--access-token-file=<(…)`, as gcloud reads it."""
     reading, writing = os.pipe()
     os.write(writing, b"a token of two words")

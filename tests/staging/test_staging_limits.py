@@ -65,7 +65,7 @@ def test_a_list_that_does_not_end_is_given_up(
     assert len(endless) <= 6
 
 
-def test_a_bucket_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = replace(QUICK, timeout=0.3, give_up_after=0.5)
     with answering(*BODY) as address:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{address}")

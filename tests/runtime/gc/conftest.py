@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,9 +82,6 @@ class Home:
 @pytest.fixture
 def home(vtrain_home: Path) -> Home:
     return Home(vtrain_home)
-
-
-Discarded = Callable[..., dict[str, str]]
 
 
 def discard(found: Candidate) -> str:
