@@ -20,8 +20,7 @@ def encoding_of(data: bytes) -> str:
 
 def decoded(data: bytes, errors: str = "strict") -> str:
     """The text without its mark. Raises UnicodeDecodeError."""
-    encoding = encoding_of(data) or "UTF-8"
-    return data.decode("utf-8-sig" if encoding == "UTF-8" else encoding, errors)
+    return data.removeprefix(codecs.BOM_UTF8).decode(encoding_of(data) or "UTF-8", errors)
 
 
 def why_not_utf8(data: bytes) -> str:

@@ -81,6 +81,20 @@ def test_what_the_service_may_refuse_is_sent_with_a_warning(
     assert "WARNING" not in vtrain(*create).err
 
 
+def test_an_image_is_for_the_packages_of_the_file(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...], tmp_path: Path
+) -> None:
+    image = "--executor-image-uri=gcr.io/p/other"
+    refused = vtrain(*create, image)
+    assert refused.code == 2
+    assert "--executor-image-uri is for Python packages, and the file describes none." in refused.err
+    package = "pythonPackageSpec: {executorImageUri: gcr.io/p/i, pythonModule: a.b, packageUris: [gs://b/a]}"
+    (tmp_path / "job.yaml").write_text(JOB.replace("containerSpec: {imageUri: gcr.io/p/i}", package))
+    assert vtrain(*create, image).code == 0
+    (pool,) = vertex.requests[0].body["trialJobSpec"]["workerPoolSpecs"]
+    assert pool["pythonPackageSpec"]["executorImageUri"] == "gcr.io/p/other"
+
+
 def test_list_asks_for_tuning_jobs(vtrain: Any, vertex: VertexService) -> None:
     vertex.put(NAME, displayName="a")
     vertex.put(f"{PARENT}/hyperparameterTuningJobs/2002", displayName="b")

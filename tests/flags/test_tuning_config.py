@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from vtrain.core.compose import JobRequest
 from vtrain.core.job_layers import EVERY_POOL, Layer, at, named
 from vtrain.errors import ConfigError, UsageError, VtrainError
+from vtrain.flags.request import key_layers
+from vtrain.flags.row import layers_of
 from vtrain.flags.tuning_config import check_given, compose_tuning, read_tuning_file
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import to_document
@@ -36,7 +39,9 @@ def composed(tmp_path: Path) -> Any:
         given = {"display_name": "t", "config": str(file), **flags}
         tuning = TuningFlags(**given)
         check_given(tuning)
-        draft = compose_tuning(tuning, read_tuning_file(tuning), trial, "demo")
+        asked = trial.over(*layers_of(tuning), *key_layers(tuning, "demo"))
+        asked = msgspec.structs.replace(asked, assignments=tuple(tuning.assignments))
+        draft = compose_tuning(read_tuning_file(tuning), asked)
         return to_document(draft.finish("trainer.task", ["file:///package.tar.gz"]))
 
     return compose

@@ -15,13 +15,13 @@ import msgspec
 
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.structs import Query as Query
-from vtrain.rooted import Root
 
 if TYPE_CHECKING:
     from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
     from vtrain.messages.resources import Job
     from vtrain.messages.structs import Operation
     from vtrain.packaging.sdist_plan import SdistPlan
+    from vtrain.rooted import Root
     from vtrain.runtime.debugging import Debugger
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.job_order import LentTerminal, SimulatedPreemption, TypedCommand

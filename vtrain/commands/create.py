@@ -32,8 +32,8 @@ from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.job_options import CreationFlags, CustomJobLine, SpecFlags, TrainerFlags
 from vtrain.flags.options import KeyFlag, PlaceFlags
-from vtrain.flags.request import JobLine, job_line, with_key_of
-from vtrain.flags.row import given_flags
+from vtrain.flags.request import JobLine, job_line, key_layers
+from vtrain.flags.row import given_flags, layers_of
 from vtrain.messages.names import KEY_LABEL, PIPELINE, TUNING_JOB, ResourceKind
 from vtrain.messages.resources import collection_of
 from vtrain.messages.rules import check_labels
@@ -60,7 +60,7 @@ def create(given: CustomJobLine, remainder: tuple[str, ...] | None) -> None:
     if isinstance(target.backend, RuntimeBackend) and not given.how.run.dry_run:
         # Its interpreter starts while this command reads and packages the trainer.
         stand_by(SUPERVISE, target.settings.home, target.choice.value)
-    request = with_key_of(request, line.spec, target.settings.project)
+    request = request.over(*key_layers(line.spec, target.settings.project))
     draft, packages = _named_draft(target, request, line.trainer)
     create_drafted(target, draft, packages, line, given.how, wait)
 
@@ -88,12 +88,14 @@ def create_study(
     """
     from vtrain.flags.tuning_config import compose_tuning, names_task
 
-    line = job_line(SpecFlags(yes=given.spec.yes), given.trainer, is_named=names_task(file))
+    spec = SpecFlags(yes=given.spec.yes, assignments=given.spec.assignments)
+    line = job_line(spec, given.trainer, is_named=names_task(file))
     target = find_target(given.common, given.place, kind=TUNING_JOB, region=line.region)
     target = _with_study(with_local_flags(target, given.local), given.study, given.place)
     packages = packages_place(target, line.trainer.staging_bucket)
-    project, request = target.settings.project, line.request(remainder)
-    draft = compose_tuning(given.spec, file, request, project, target.api_has)
+    keys = key_layers(given.spec, target.settings.project)
+    request = line.request(remainder).over(*layers_of(given.spec), *keys)
+    draft = compose_tuning(file, request, target.api_has)
     for flag, count in (
         ("--max-trial-count", given.spec.max_trial_count),
         ("--parallel-trial-count", given.spec.parallel_trial_count),
@@ -115,13 +117,7 @@ def create_study(
 
 def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> None:
     """Create the training pipeline that the flags describe; with --dry-run only plan it."""
-    from vtrain.flags.pipeline_config import (
-        as_pipeline,
-        read_pipeline_file,
-        tuning_flags,
-        with_dataset,
-        with_model,
-    )
+    from vtrain.flags.pipeline_config import as_pipeline, compose_pipeline, read_pipeline_file
     from vtrain.flags.tuning_config import compose_tuning, names_task
 
     wait = read_wait(given.how)
@@ -130,16 +126,22 @@ def create_pipeline(given: PipelineLine, remainder: tuple[str, ...] | None) -> N
     line = job_line(given.spec, given.trainer, is_named=is_named)
     target = find_target(given.common, given.place, kind=PIPELINE, region=line.region)
     target = _with_study(with_local_flags(target, given.local), given.study, given.place)
-    settings = target.settings
-    pipeline = with_model(file.pipeline, given.model, project=settings.project, location=settings.region)
-    pipeline = with_dataset(pipeline, given.dataset, local=target.backend.is_local)
+    settings, local = target.settings, target.backend.is_local
+    pipeline = compose_pipeline(
+        file.pipeline,
+        given.model,
+        given.dataset,
+        project=settings.project,
+        location=settings.region,
+        local=local,
+    )
+    keys = key_layers(line.spec, settings.project)
     if file.task is None or not file.is_tuning:
-        request = with_key_of(_named_request(line, remainder), line.spec, settings.project)
+        request = _named_request(line, remainder).over(*keys)
         draft, packages = _named_draft(target, request, line.trainer, file.task)
     else:
-        trial = with_callers_values(line.request(remainder), local=target.backend.is_local)
-        flags = tuning_flags(line.spec)
-        draft = compose_tuning(flags, file.task, trial, settings.project, target.api_has)
+        trial = with_callers_values(line.request(remainder), local=local).over(*keys)
+        draft = compose_tuning(file.task, trial, target.api_has)
         packages = packages_place(target, line.trainer.staging_bucket)
     create_drafted(target, as_pipeline(draft, pipeline), packages, line, given.how, wait)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends.health import Check, Finding, Health
+from vtrain.backends.health import Check, Finding, Health, machine_checks
 from vtrain.backends.interface import Backend, CommandLine
 from vtrain.backends.registry import LOCAL_CHOICE, every_backend, find_backend, is_choice, plugin_faults
 from vtrain.commands.session import open_console, service_access
@@ -115,8 +115,6 @@ def _others(lines: Iterable[Line], chosen: str) -> Iterator[str]:
 
 
 def _subjects(choice: Choice, chosen: Backend, line: CommandLine) -> Iterator[Subject]:
-    from vtrain.backends.health import machine_checks
-
     yield Subject(name=MACHINE, checks=machine_checks(), is_needed=True, may_be_asked=False)
     for backend in every_backend():
         is_needed = backend.name == chosen.name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan
-from vtrain.backends.interface import CREDENTIALS_FLAG
+from vtrain.backends.interface import CREDENTIALS_FLAG, ENVIRONMENT_FLAGS, RUNTIME_FLAGS
 from vtrain.commands.session import Session, Target
 from vtrain.core.compose import Draft
 from vtrain.core.preparation import calls_for_image, open_draft, prepare_draft
@@ -21,11 +21,7 @@ from vtrain.errors import UsageError
 from vtrain.flags.containers import container_flags, replica_options
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local_options import (
-    AIP_DIRS_FLAG,
-    DEBUGPY_FLAG,
     ENVIRONMENT_FLAG,
-    PREEMPTION_FLAG,
-    PYTHON_DOWNLOADS_FLAG,
     PYTHON_FLAG,
     LocalFlags,
     RuntimeFlags,
@@ -36,6 +32,7 @@ from vtrain.flags.local_options import (
     simulated_preemption,
 )
 from vtrain.flags.request import JobLine
+from vtrain.flags.row import given_flags
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
@@ -62,21 +59,18 @@ PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job
 
 def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
     """The target with what only this machine can do. Raises UsageError, ConfigError for a service."""
-    debugger = debugger_of(local) if isinstance(local, LocalFlags) else None
-    preemption, aip_dirs = simulated_preemption(local), aip_dirs_form(local)
-    given = [PREEMPTION_FLAG] * bool(preemption) + [AIP_DIRS_FLAG] * bool(aip_dirs)
-    given += [PYTHON_DOWNLOADS_FLAG] * local.python_downloads + [DEBUGPY_FLAG] * bool(debugger)
-    active, python = active_environment(local), python_request(local)
+    active = active_environment(local)
     settings = msgspec.structs.replace(
         target.settings,
-        preemption=preemption,
-        aip_dirs=aip_dirs,
+        debugger=debugger_of(local) if isinstance(local, LocalFlags) else None,
+        preemption=simulated_preemption(local),
+        aip_dirs=aip_dirs_form(local),
         python_downloads=local.python_downloads,
-        python="" if active else python,
+        python="" if active else python_request(local),
         environment=local.environment or "",
         active_python=active,
-        debugger=debugger,
     )
+    given = [flag for flag in given_flags(local) if flag in RUNTIME_FLAGS - ENVIRONMENT_FLAGS]
     for sentence in target.backend.ignored_flags([*given, *_python_flags(settings)]):
         target.console.warn(sentence)
     return msgspec.structs.replace(target, settings=settings)

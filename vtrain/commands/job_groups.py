@@ -7,20 +7,21 @@ from typing import Any
 import msgspec
 
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import CustomJobLine, EnvironmentLine, LocalRunLine
 from vtrain.flags.options import (
+    BestFlag,
     CommonFlags,
     InterruptFlag,
     JobNameFlag,
     ListFlags,
     NameFlag,
+    PipelineFlag,
     PlaceFlags,
+    ReportFlags,
     StreamFlags,
     TimeoutFlag,
+    TuningJobFlag,
 )
-from vtrain.flags.pipeline_options import PipelineFlag, PipelineLine
 from vtrain.flags.row import FlagGroup
-from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuningJobFlag, TuningJobLine
 from vtrain.messages.names import ANY_JOB, CUSTOM_JOB, PIPELINE, TUNING_JOB, ResourceKind
 
 
@@ -124,7 +125,7 @@ CUSTOM_JOBS = (
             ),
         ),
         required=("--display-name",),
-        flags=(CustomJobLine,),
+        line="vtrain.flags.job_options:CustomJobLine",
         takes_remainder=True,
     ),
     CommandInfo(
@@ -141,7 +142,7 @@ CUSTOM_JOBS = (
                 "--local-package-path=. --python-module=trainer.task",
             ),
         ),
-        flags=(LocalRunLine,),
+        line="vtrain.flags.job_options:LocalRunLine",
         takes_remainder=True,
     ),
     CommandInfo(
@@ -157,7 +158,7 @@ CUSTOM_JOBS = (
             ),
             ("Print the command of a script", "vtrain custom-jobs environment --script=train.py"),
         ),
-        flags=(EnvironmentLine,),
+        line="vtrain.flags.job_options:EnvironmentLine",
         takes_remainder=True,
     ),
     *_common(
@@ -197,7 +198,7 @@ TUNING_JOBS = (
             ),
         ),
         required=("--display-name", "--config"),
-        flags=(TuningJobLine,),
+        line="vtrain.flags.tuning_options:TuningJobLine",
         takes_remainder=True,
     ),
     *_common(
@@ -262,7 +263,7 @@ PIPELINES = (
             ),
         ),
         required=("--display-name",),
-        flags=(PipelineLine,),
+        line="vtrain.flags.pipeline_options:PipelineLine",
         takes_remainder=True,
     ),
     *_common(

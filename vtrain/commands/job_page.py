@@ -22,7 +22,7 @@ from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import ResourceKind, kind_of
 from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
-from vtrain.messages.states import has_ended
+from vtrain.messages.states import ENDED_TRIAL, has_ended
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.output.card import Pointer, end_lines
 from vtrain.output.colours import has_colours, painted
@@ -30,7 +30,6 @@ from vtrain.output.compared import METRICS, compared_job, words_of
 from vtrain.output.terminal import from_home, on_one_line
 from vtrain.output.trials import shown_value
 from vtrain.runtime.machines import machine_in_words
-from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, epoch
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _facts(session: Session, job: Job) -> Iterator[Pointer]:
     if spec is not None:
         yield from _machines(spec)
     if isinstance(job, HyperparameterTuningJob):
-        ended = sum(trial.state in ENDED for trial in job.trials)
+        ended = sum(trial.state in ENDED_TRIAL for trial in job.trials)
         yield "done", f"{ended} of {job.max_trial_count} trials"
     elif metrics := compared_job(job, session.settings.home if session.is_local else None)[METRICS]:
         shown = [f"{name} {shown_value(value)}" for name, value in metrics.items()]

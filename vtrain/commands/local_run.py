@@ -40,7 +40,7 @@ from vtrain.core.verdict import raise_local_verdict
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
 from vtrain.flags.job_options import LocalRunLine, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import InteractiveFlag
-from vtrain.flags.request import job_line, with_key_of
+from vtrain.flags.request import job_line, key_layers
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
@@ -76,7 +76,7 @@ def local_run(given: LocalRunLine, remainder: tuple[str, ...] | None, *, command
         trainer = _with_folder(line.trainer, line.spec)
         line = msgspec.structs.replace(line, trainer=trainer)
         packages = packages_place(target, trainer.staging_bucket)
-        request = with_key_of(line.request(remainder), line.spec, target.settings.project)
+        request = line.request(remainder).over(*key_layers(line.spec, target.settings.project))
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         draft, _ = with_key(draft, None, always_new=True)
         session, packages, prepared = prepare_for(target, draft, packages, line, given.container, gpu)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, LegacyLine, PackageFlags
+from vtrain.flags.ai_platform_options import ClusterFlags, LegacyJobFlag, PackageFlags
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.emulator_options import (
     ClientFlags,
@@ -222,7 +222,7 @@ AI_PLATFORM = (
                 "--module-name=trainer.task --package-path=trainer --explain",
             ),
         ),
-        flags=(LegacyLine,),
+        line="vtrain.flags.ai_platform_options:LegacyLine",
         takes_remainder=True,
     ),
     CommandInfo(

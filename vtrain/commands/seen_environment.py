@@ -15,7 +15,7 @@ from vtrain.core.preparation import draft_request, image_order, packages_place
 from vtrain.core.submission import plan_job
 from vtrain.errors import ConfigError, UnavailableError, UsageError
 from vtrain.flags.job_options import EnvironmentLine
-from vtrain.flags.request import job_line, with_key_of
+from vtrain.flags.request import job_line, key_layers
 from vtrain.messages.secrets import masked_replica
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def environment(given: EnvironmentLine, remainder: tuple[str, ...] | None) -> No
     request = _unnamed(line.request(remainder))
     target = find_target(given.common, given.place, region=line.region)
     packages = packages_place(target, line.trainer.staging_bucket)
-    draft = draft_request(target, with_key_of(request, line.spec, target.settings.project))
+    draft = draft_request(target, request.over(*key_layers(line.spec, target.settings.project)))
     baked = is_baked(target, draft, packages, line.trainer, given.container)
     session, packages = open_for(target, draft, packages, line, given.container, baked=baked)
     image = image_order(session, draft) if baked else None

@@ -6,7 +6,6 @@ import msgspec
 
 from vtrain.commands.job_groups import CUSTOM_JOBS, TUNING_JOBS
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import RunLine, SubmitLine
 from vtrain.flags.options import (
     CommonFlags,
     ComparedFlag,
@@ -18,12 +17,12 @@ from vtrain.flags.options import (
     ListFlags,
     MetricFlags,
     NewestFlag,
+    NewestTuningFlag,
     PlaceFlags,
     SomeJobsFlag,
     StreamFlags,
     WatchFlag,
 )
-from vtrain.flags.tuning_options import NewestTuningFlag, TuneLine
 from vtrain.messages.names import ANY_JOB
 
 _BY_NAME = {info.name: info for info in CUSTOM_JOBS}
@@ -41,7 +40,7 @@ COMMANDS = (
             ("Run a script with arguments of its own", "vtrain run train.py -- --epochs=3"),
             ("Run a module of a folder", "vtrain run . -m trainer.task"),
         ),
-        flags=(RunLine,),
+        line="vtrain.flags.job_options:RunLine",
         takes_remainder=True,
     ),
     CommandInfo(
@@ -54,7 +53,7 @@ COMMANDS = (
             ("Debug a script", "vtrain debug train.py -- --epochs=3"),
             ("Start at once, and attach later", "vtrain debug . -m trainer.task --no-debugpy-wait"),
         ),
-        flags=(RunLine,),
+        line="vtrain.flags.job_options:RunLine",
         takes_remainder=True,
     ),
     CommandInfo(
@@ -66,7 +65,7 @@ COMMANDS = (
             ("Start a job on this machine", "vtrain submit train.py --backend=local"),
             ("Stay until it ends, with its log", "vtrain submit train.py --stream-logs -- --epochs=3"),
         ),
-        flags=(SubmitLine,),
+        line="vtrain.flags.job_options:SubmitLine",
         takes_remainder=True,
     ),
     CommandInfo(
@@ -88,7 +87,7 @@ COMMANDS = (
                 "--algorithm=grid-search --dry-run > study.yaml",
             ),
         ),
-        flags=(TuneLine,),
+        line="vtrain.flags.tuning_options:TuneLine",
         takes_remainder=True,
     ),
     msgspec.structs.replace(

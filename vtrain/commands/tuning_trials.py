@@ -21,14 +21,14 @@ from vtrain.commands.session import Session, open_named, resource_document
 from vtrain.core.references import command_about, shown_name
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.job_options import ContainerFlags, EntryFlags, TrainerFlags
-from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
+from vtrain.flags.options import BestFlag, CommonFlags, ListFlags, NameFlag, PlaceFlags, ReportFlags
 from vtrain.flags.row import flag_name, groups_of, rows_of
-from vtrain.flags.tuning_options import BestFlag, ReportFlags, TuneLine
+from vtrain.flags.tuning_options import TuneLine
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
 from vtrain.messages.names import TUNING_JOB
 from vtrain.messages.secrets import masked_document
-from vtrain.messages.states import has_ended
+from vtrain.messages.states import ENDED_TRIAL, has_ended
 from vtrain.output.colours import has_colours
 from vtrain.output.console import Console
 from vtrain.output.trials import (
@@ -41,7 +41,7 @@ from vtrain.output.trials import (
     progress_text,
     study_trials,
 )
-from vtrain.runtime.tuning.study import ENDED, arguments, fits
+from vtrain.runtime.tuning.study import arguments, fits
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
 from vtrain.staging import LocalBuckets
@@ -209,7 +209,7 @@ class TrialWatch:
 
     def _tell(self, trials: Sequence[Trial], shown: set[str]) -> None:
         for trial in trials:
-            if trial.state in ENDED and trial.id not in shown:
+            if trial.state in ENDED_TRIAL and trial.id not in shown:
                 shown.add(trial.id)
                 self._told_at = time.monotonic()
                 self._console.progress(end_text(trial))

@@ -45,11 +45,7 @@ def find_project_job() -> tuple[Pyproject, ProjectJob] | None:
 
 def project_request(project: Pyproject, job: ProjectJob) -> JobRequest:
     """The request of the project's job alone. Raises ConfigError, with the line, where it cannot be run."""
-    check_job(project, job)
-    source = None
-    if job.path or job.module or job.script:
-        folder = str(below(project, job.path))
-        source = make_source(folder=folder, python_module=job.module, script=job.script)
+    source = check_job(project, job)
     return JobRequest(
         config=str(below(project, job.config)) if job.config else None,
         source=with_extras(source, job),
@@ -111,9 +107,13 @@ def below(project: Pyproject, path: str) -> Path:
     return project.file.parent / user_path(path)
 
 
-def check_job(project: Pyproject, job: ProjectJob) -> None:
-    """Raise ConfigError for the first key whose value cannot be meant, or that contradicts another."""
+def check_job(project: Pyproject, job: ProjectJob) -> TrainerSource | None:
+    """The trainer of the project's job, where it has one.
+
+    Raises ConfigError for the first key whose value cannot be meant, or that contradicts another.
+    """
     _check_what_runs(project, job)
+    source = None
     if job.path or job.module or job.script:
         with _blamed(project, "path"):
             folder = str(below(project, job.path))
@@ -147,6 +147,7 @@ def check_job(project: Pyproject, job: ProjectJob) -> None:
     if job.region:
         with _blamed(project, "region"):
             find_region(job.region, local=True)
+    return source
 
 
 def _check_places(project: Pyproject, job: ProjectJob, folder: Path) -> None:

@@ -244,17 +244,14 @@ def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) ->
         is_sent = isinstance(backend, ServiceBackend)
         package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached, is_sent=is_sent)
         if not isinstance(backend, ServiceBackend):
-            plan = msgspec.structs.replace(plan, snapshot=_snapshot(package, place))
+            try:
+                snapshot = str(keep_snapshot(package, place.packages))
+            except OSError as error:
+                raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
+            plan = msgspec.structs.replace(plan, snapshot=snapshot)
     elif package is not None and prepared.image is not None:
         make_trainer_image(package, prepared.image, prepared.image_uri, tell)
     return backend.submit(plan)
-
-
-def _snapshot(package: SdistPlan, place: Place) -> str:
-    try:
-        return str(keep_snapshot(package, place.packages))
-    except OSError as error:
-        raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
 
 
 def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, tell: Tell) -> MadeImage:

@@ -135,7 +135,7 @@ class Target(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
         settings = msgspec.structs.replace(
             self.settings,
             options=options or ReplicaOptions(),
-            command=_typed_command() if isinstance(backend, RuntimeBackend) else None,
+            command=_typed_command() if images is not None and isinstance(backend, RuntimeBackend) else None,
             tell=self.console.progress,
         )
         jobs = open_found(backend, settings)

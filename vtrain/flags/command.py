@@ -10,7 +10,6 @@ import shlex
 import typing
 from collections.abc import Callable, Collection
 from functools import cache, partial
-from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +19,8 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
-from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags
+from vtrain.flags.grammar import POOL_FLAG
+from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags, imported
 from vtrain.flags.row import REQUIRED, FlagGroup, FlagSet, Row, flag_name, rows_of
 from vtrain.messages.nearest import nearest
 from vtrain.output.writing import print_text
@@ -46,9 +46,9 @@ class Invocation(msgspec.Struct):
 class CommandInfo(CommandHelp, frozen=True, kw_only=True):
     """One command of a group: its help, and the function behind it as `module:function`.
 
-    The function's parameters are the groups of `flags`, each of a type of its own, or the set of them as
-    `given`. `fixed` are arguments that it is given whatever is typed, such as the kind of its resources. None
-    of this needs the function's module, which is imported to run it.
+    The function's parameters are the groups of `flags`, each of a type of its own, or the `line` as `given`.
+    `fixed` are arguments that it is given whatever is typed, such as the kind of its resources. None of this
+    needs the function's module, which is imported to run it.
     """
 
     handler: str
@@ -56,8 +56,7 @@ class CommandInfo(CommandHelp, frozen=True, kw_only=True):
 
     def load(self) -> Handler:
         """The function; its module is imported now."""
-        module, _, function = self.handler.partition(":")
-        loaded: Handler = getattr(import_module(module), function)
+        loaded: Handler = imported(self.handler)
         return loaded
 
 
@@ -125,8 +124,6 @@ class FlagCommand(TyperCommand):
 
     def _place_of(self, words: list[str], ctx: Any) -> str:
         """A hint about the place of words that are no flag: with the machines, or with the trainer."""
-        from vtrain.flags.grammar import POOL_FLAG
-
         word = words[0]
         if word.partition("=")[0] == POOL_FLAG:
             return "The pools of a trial are described in the file of --config: trialJobSpec.workerPoolSpecs"
@@ -311,8 +308,8 @@ def taken_flags(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGroup
 
     A set is called `given`. The type of a parameter for a group may be more general than the group.
     """
-    if issubclass(info.flags[0], FlagSet):
-        return {"given": info.flags[0]}
+    if info.line:
+        return {"given": imported(info.line)}
     hints = typing.get_type_hints(handler)
     wanted = {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup)}
     return {

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from vtrain.runtime.job_order import SimulatedPreemption
 
 AIP_DIRS_FLAG = "--aip-dirs"
-PYTHON_DOWNLOADS_FLAG = "--python-downloads"
 PYTHON_FLAG = "--python"
 ENVIRONMENT_FLAG = "--environment"
 ENVIRONMENTS = ("current", "new")

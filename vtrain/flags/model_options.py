@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from vtrain.errors import UsageError
 from vtrain.flags.completion import files, models
-from vtrain.flags.grammar import join_lists, labels, variables, whole_number
+from vtrain.flags.grammar import join_dicts, join_lists, labels, variables, whole_number
 from vtrain.flags.options import GOOGLE_CLOUD, NameFlag
 from vtrain.flags.row import CLEARS, IGNORED, Empty, FlagGroup, argument, flag, items, switch
 
@@ -12,6 +12,7 @@ MODEL = "Model"
 CONTAINER = "Serving container"
 LAST_PORT = 65535
 EXPLANATIONS = "Explanations (Vertex AI)"
+_GRADIENTS = "integratedGradientsAttribution"
 
 
 def _ports(values: list[str], flag: str) -> list[dict[str, int]]:
@@ -27,6 +28,26 @@ def _seconds(text: str, flag: str) -> str | None:
     """A duration; 0 leaves it to the service."""
     number = whole_number(text, flag)
     return f"{number}s" if number else None
+
+
+def _decimal(text: str, flag: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{flag}: expected a number, found {text!r}.") from None
+
+
+def _noise_by_feature(values: list[str], flag: str) -> dict[str, Any]:
+    sigmas = [
+        {"name": name, "sigma": _decimal(text, flag)} for name, text in join_dicts(values, flag).items()
+    ]
+    return {"noiseSigma": sigmas} if sigmas else {}
+
+
+def _explanation(metavar: str, words: str, to: str, **more: Any) -> Any:
+    """A flag about a method of explanations, of which `compose_model` takes those of the one that is used."""
+    to = f"explanationSpec.parameters.{to}"
+    return flag(metavar, words, **{"panel": EXPLANATIONS, "to": to, "empty": CLEARS} | more)
 
 
 def _container(metavar: str, words: str, to: str, **more: Any) -> Any:
@@ -103,15 +124,29 @@ class UploadFlags(FlagGroup, frozen=True):
     explanation_metadata_file: str | None = flag(
         "FILE", "JSON that describes inputs and outputs.", panel=EXPLANATIONS
     )
-    explanation_step_count: str | None = flag(
-        "COUNT", "Steps to approximate the integral.", panel=EXPLANATIONS
+    explanation_step_count: str | None = _explanation(
+        "COUNT", "Steps to approximate the integral.", f"{_GRADIENTS}.stepCount", read=whole_number
     )
-    explanation_path_count: str | None = flag("COUNT", "Permutations for Shapley values.", panel=EXPLANATIONS)
-    smooth_grad_noise_sigma: str | None = flag("NUMBER", "Noise added to all features.", panel=EXPLANATIONS)
-    smooth_grad_noise_sigma_by_feature: list[str] = items(
-        "KEY=VALUE,…", "Noise added to each feature.", panel=EXPLANATIONS
+    explanation_path_count: str | None = _explanation(
+        "COUNT", "Permutations for Shapley values.", "sampledShapleyAttribution.pathCount", read=whole_number
     )
-    smooth_grad_noisy_sample_count: str | None = flag("COUNT", "Samples of the gradient.", panel=EXPLANATIONS)
+    smooth_grad_noise_sigma: str | None = _explanation(
+        "NUMBER", "Noise added to all features.", f"{_GRADIENTS}.smoothGradConfig.noiseSigma", read=_decimal
+    )
+    smooth_grad_noise_sigma_by_feature: list[str] = _explanation(
+        "KEY=VALUE,…",
+        "Noise added to each feature.",
+        f"{_GRADIENTS}.smoothGradConfig.featureNoiseSigma",
+        read=_noise_by_feature,
+        empty=IGNORED,
+        default=[],
+    )
+    smooth_grad_noisy_sample_count: str | None = _explanation(
+        "COUNT",
+        "Samples of the gradient.",
+        f"{_GRADIENTS}.smoothGradConfig.noisySampleCount",
+        read=whole_number,
+    )
 
 
 class ModelNameFlag(NameFlag, frozen=True):

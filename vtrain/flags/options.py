@@ -1,6 +1,7 @@
 """The options of all commands, in groups. A command names its groups, and their fields are its flags."""
 
-from typing import ClassVar
+from importlib import import_module
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -18,10 +19,12 @@ from vtrain.flags.completion import (
     regions,
     replicas,
     states,
+    training_pipelines,
+    tuning_jobs,
     verbosities,
 )
 from vtrain.flags.grammar import labels
-from vtrain.flags.row import FlagGroup, FlagSet, argument, flag, groups_of, items, switch, text
+from vtrain.flags.row import FlagGroup, argument, flag, groups_of, items, switch, text
 
 TRAINER = "Trainer"
 JOB = "Job"
@@ -44,8 +47,9 @@ NAMES = "Id or full name. On this machine also the id's first digits, the displa
 
 
 class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
-    """The help of one command: its name, its texts, and its flags: groups of them, or one set.
+    """The help of one command: its name, its texts, and its flags: groups of them, or the set called `line`.
 
+    A `line`, as `module:class`, is imported when its command is built: most commands of its table need none.
     Each of the `examples` is a sentence and a command line. `required` are flags that the command demands
     although the parser does not, and `remainder` is what follows `--`. The summary of a command without a
     group stands in the list of commands.
@@ -55,7 +59,8 @@ class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
     details: str = ""
     examples: tuple[tuple[str, str], ...] = ()
-    flags: tuple[type[FlagGroup | FlagSet], ...]
+    flags: tuple[type[FlagGroup], ...] = ()
+    line: str = ""
     required: tuple[str, ...] = ()
     takes_remainder: bool = False
     remainder: str = "TRAINER ARGUMENTS"
@@ -63,7 +68,13 @@ class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def groups(self) -> tuple[type[FlagGroup], ...]:
         """All groups of flags, in the order of the help."""
-        return tuple(group for kind in self.flags for group in groups_of(kind))
+        return groups_of(imported(self.line)) if self.line else self.flags
+
+
+def imported(place: str) -> Any:
+    """What `module:name` names; its module is imported now."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 class CommonFlags(FlagGroup, frozen=True):
@@ -127,22 +138,31 @@ class NameFlag(FlagGroup, frozen=True):
 class JobNameFlag(NameFlag, frozen=True):
     """The name of a job."""
 
-    custom_job: str = argument(
-        "CUSTOM_JOB",
-        f"{NAMES}.",
-        offer=custom_jobs,
-    )
+    custom_job: str = argument("CUSTOM_JOB", f"{NAMES}.", offer=custom_jobs)
+
+
+class TuningJobFlag(NameFlag, frozen=True):
+    """The name of a hyperparameter tuning job."""
+
+    hptuning_job: str = argument("HPTUNING_JOB", f"{NAMES}.", offer=tuning_jobs)
+
+
+class NewestTuningFlag(NameFlag, frozen=True):
+    """The name of a hyperparameter tuning job, for the short commands that may go without."""
+
+    hptuning_job: str = argument("[HPTUNING_JOB]", f"{NAMES} (default).", default="@last", offer=tuning_jobs)
+
+
+class PipelineFlag(NameFlag, frozen=True):
+    """The name of a training pipeline."""
+
+    training_pipeline: str = argument("TRAINING_PIPELINE", f"{NAMES}.", offer=training_pipelines)
 
 
 class NewestFlag(NameFlag, frozen=True):
     """The name of a job, for the short commands that may go without."""
 
-    job: str = argument(
-        "[JOB]",
-        f"{NAMES} (default).",
-        default="@last",
-        offer=any_jobs,
-    )
+    job: str = argument("[JOB]", f"{NAMES} (default).", default="@last", offer=any_jobs)
 
 
 class JobsFlag(FlagGroup, frozen=True):
@@ -342,6 +362,27 @@ class MetricFlags(FlagGroup, frozen=True):
     )
     columns: str = text("COLUMN,…", "Show these alone, such as args.lr,metrics.accuracy.")
     sort: str = text("COLUMN", "Sort by this one; ~COLUMN sorts in descending order.")
+
+
+class BestFlag(FlagGroup, frozen=True):
+    """The switch that leaves all trials but the best out."""
+
+    heading: ClassVar[str] = "Selection"
+
+    best: bool = switch("Print the best trial alone, with the folder of its model.")
+
+
+class ReportFlags(FlagGroup, frozen=True):
+    """The file of a report."""
+
+    heading: ClassVar[str] = OUTPUT
+
+    output: str | None = flag(
+        "FILE",
+        "The HTML file to write. Default: report.html in the job's output folder, or here if that is a "
+        "bucket of Cloud Storage.",
+        offer=files,
+    )
 
 
 class ComparedFlag(FlagGroup, frozen=True):

@@ -6,6 +6,7 @@ The file holds a TrainingPipeline, or only its task: a CustomJobSpec, a CustomJo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, cast
 
@@ -13,20 +14,18 @@ import msgspec
 
 from vtrain.core.compose import Draft
 from vtrain.core.config_file import ConfigFile, read_config
-from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.job_options import SpecFlags
+from vtrain.core.job_layers import Document, Fold, Layer, named, nobody
+from vtrain.errors import ConfigError, FieldError, UsageError, VtrainError
 from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
-from vtrain.flags.row import fields_of
-from vtrain.flags.tuning_options import TuningFlags
+from vtrain.flags.row import layers_of
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.model import Model
 from vtrain.messages.names import MODELS, resolve_name
-from vtrain.messages.training_pipeline import InputDataConfig, TrainingPipeline
+from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import CUSTOM_TASK, INPUTS, TUNING_TASK, TaskJob, with_task
 from vtrain.settings import user_path
 
-Document = dict[str, Any]
 _DEFINITION = "trainingTaskDefinition"
 _SHARED = ("displayName", "labels", "encryptionSpec")
 """Fields that a pipeline and the job of its task both have."""
@@ -37,7 +36,7 @@ _OWN = fields(TrainingPipeline).keys() - fields(CustomJob).keys()
 class PipelineFile(msgspec.Struct, frozen=True, kw_only=True):
     """The file of `--config`, divided: the pipeline without its task, and the task as the file of a job."""
 
-    pipeline: TrainingPipeline = TrainingPipeline()
+    pipeline: Layer = Layer(nobody, {})
     task: ConfigFile | None = None
     is_tuning: bool = False
 
@@ -63,7 +62,7 @@ def _divided(file: ConfigFile, content: Document) -> PipelineFile:
     }
     if isinstance(model := own.get("modelToUpload"), dict):
         own["modelToUpload"] = {k: v for k, v in model.items() if k not in Model.output_fields}
-    pipeline = read_message(TrainingPipeline, own)
+    pipeline = Layer(file.blame_line, to_document(read_message(TrainingPipeline, own)))
     inputs = content.get(INPUTS)
     if not isinstance(inputs, dict):
         raise FieldError(INPUTS, "the file does not say what the task runs.")
@@ -84,21 +83,20 @@ def _divided(file: ConfigFile, content: Document) -> PipelineFile:
     )
 
 
-def tuning_flags(spec: SpecFlags) -> TuningFlags:
-    """The flags of a pipeline, as far as they are also those of a tuning job."""
-    names = set(TuningFlags.__struct_fields__) & set(SpecFlags.__struct_fields__)
-    return TuningFlags(**{name: getattr(spec, name) for name in names})
-
-
-def as_pipeline(draft: Draft, pipeline: TrainingPipeline) -> Draft:
+def as_pipeline(draft: Draft, pipeline: Fold) -> Draft:
     """The draft of a pipeline whose task is the job of `draft`."""
     unknown = draft.unknown_fields
     if draft.paths.spec == "jobSpec" and unknown:
         unknown = unknown.get("jobSpec", {})
+
+    def blame(error: FieldError) -> VtrainError:
+        return (pipeline if error.path.partition(".")[0] in _OWN else draft).blame(error)
+
     return msgspec.structs.replace(
         draft,
         unknown_fields={INPUTS: unknown} if unknown else {},
-        wrap=partial(_wrapped, pipeline),
+        wrap=partial(_wrapped, read_message(TrainingPipeline, pipeline.document)),
+        blame=blame,
     )
 
 
@@ -113,56 +111,60 @@ def _wrapped(pipeline: TrainingPipeline, job: Any) -> TrainingPipeline:
     return with_task(named, task)
 
 
-def with_model(
-    pipeline: TrainingPipeline, flags: ModelFlags, *, project: str, location: str
-) -> TrainingPipeline:
-    """The pipeline with the model that the flags describe, laid over that of the file.
+def compose_pipeline(
+    file: Layer, model: ModelFlags, dataset: DatasetFlags, *, project: str, location: str, local: bool
+) -> Fold:
+    """The pipeline of a file without its task, below what flags say of its model and its data.
 
-    Raises UsageError where a flag does not parse, or is given without a model.
+    With `local` the path of a dataset is made absolute. Raises UsageError where flags do not parse,
+    contradict each other, or are about what there is not.
     """
-    given = fields_of(flags)
-    if flags.model_display_name is None and pipeline.model_to_upload is None:
-        if given or flags.model_id or flags.parent_model:
-            raise UsageError("Flags about a model need --model-display-name=NAME.")
-        return pipeline
-    document = to_document(pipeline.model_to_upload or Model())
-    if "containerSpec" in given:
-        given["containerSpec"] = document.get("containerSpec", {}) | given["containerSpec"]
-    parent = flags.parent_model
-    if parent:
-        parent = str(resolve_name(parent, project=project, location=location, collection=MODELS))
-    return msgspec.structs.replace(
-        pipeline,
-        model_to_upload=read_message(Model, document | given),
-        model_id=flags.model_id or pipeline.model_id,
-        parent_model=parent or pipeline.parent_model,
+    return Fold(
+        [
+            file,
+            *_model_layers(model, file.document, project, location),
+            *_data_layers(dataset, file.document, local=local),
+        ]
     )
 
 
-def with_dataset(pipeline: TrainingPipeline, flags: DatasetFlags, *, local: bool) -> TrainingPipeline:
-    """The pipeline with the data that the flags name, in place of that of the file.
+def _model_layers(flags: ModelFlags, file: Document, project: str, location: str) -> Iterator[Layer]:
+    given = [*layers_of(flags, below="modelToUpload")]
+    if flags.model_display_name is None and "modelToUpload" not in file:
+        if given or flags.model_id or flags.parent_model:
+            raise UsageError("Flags about a model need --model-display-name=NAME.")
+        return
+    has_labels = "labels" in Fold(given).document.get("modelToUpload", {})
+    yield Layer(nobody, {"modelToUpload": {"labels": None} if has_labels else {}})
+    yield from given
+    if flags.model_id:
+        yield Layer(named("--model-id", "modelId"), {"modelId": flags.model_id})
+    if flags.parent_model:
+        parent = resolve_name(flags.parent_model, project=project, location=location, collection=MODELS)
+        yield Layer(named("--parent-model"), {"parentModel": str(parent)})
 
-    With `local` a path is made absolute. Raises UsageError where flags do not parse or contradict each other.
-    """
-    splits = fields_of(flags)
-    dataset = splits.pop("datasetId", None)
+
+def _data_layers(flags: DatasetFlags, file: Document, *, local: bool) -> Iterator[Layer]:
+    """What the flags say of the data: it takes the place of the file's, or the split that of its own kind."""
+    layers = [*layers_of(flags, below="inputDataConfig")]
+    splits = Fold(layers).document.get("inputDataConfig", {}).keys() - {"datasetId"}
     if len(splits) > 1:
         raise UsageError("A dataset is split by fractions, by filters or by a column; take one of them.")
-    if dataset == "":
+    if flags.dataset == "":
         raise UsageError("--dataset: the name of the dataset is empty.")
-    if dataset is None and pipeline.input_data_config is None:
-        if splits:
-            raise UsageError("Flags about a split need --dataset.")
-        return pipeline
+    if flags.dataset is not None:
+        yield Layer(nobody, {"inputDataConfig": None})
+    elif splits and "inputDataConfig" not in file:
+        raise UsageError("Flags about a split need --dataset.")
+    for split in splits:
+        yield Layer(nobody, {"inputDataConfig": {split: None}})
     if "filterSplit" in splits:
         names = ("trainingFilter", "validationFilter", "testFilter")
-        splits["filterSplit"] = dict.fromkeys(names, "-") | splits["filterSplit"]
-    if dataset is not None:
-        config = {"datasetId": _dataset_id(dataset, local=local)}
-    else:
-        config = to_document(pipeline.input_data_config or InputDataConfig())
-    data = read_message(InputDataConfig, config | splits)
-    return msgspec.structs.replace(pipeline, input_data_config=data)
+        yield Layer(nobody, {"inputDataConfig": {"filterSplit": dict.fromkeys(names, "-")}})
+    yield from layers
+    if flags.dataset is not None:
+        found = {"datasetId": _dataset_id(flags.dataset, local=local)}
+        yield Layer(named("--dataset"), {"inputDataConfig": found})
 
 
 def _dataset_id(text: str, *, local: bool) -> str:

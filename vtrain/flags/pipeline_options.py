@@ -6,12 +6,12 @@ The names are those of Google's Python SDK (`CustomTrainingJob` and its `run`).
 from typing import ClassVar
 
 from vtrain.errors import UsageError
-from vtrain.flags.completion import files, training_pipelines
+from vtrain.flags.completion import files
 from vtrain.flags.grammar import join_lists, labels, split_list, variables, whole_number
 from vtrain.flags.job_options import CreationFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local_options import RuntimeFlags
-from vtrain.flags.options import NAMES, CommonFlags, NameFlag, PlaceFlags
-from vtrain.flags.row import IGNORED, Empty, FlagGroup, FlagSet, argument, flag, items, text
+from vtrain.flags.options import CommonFlags, PlaceFlags
+from vtrain.flags.row import IGNORED, Empty, FlagGroup, FlagSet, flag, items, text
 from vtrain.flags.tuning_options import StudyFlags
 
 MODEL = "Model"
@@ -127,13 +127,3 @@ class PipelineLine(FlagSet, frozen=True):
     local: RuntimeFlags
     place: PlaceFlags
     common: CommonFlags
-
-
-class PipelineFlag(NameFlag, frozen=True):
-    """The name of a training pipeline."""
-
-    training_pipeline: str = argument(
-        "TRAINING_PIPELINE",
-        f"{NAMES}.",
-        offer=training_pipelines,
-    )

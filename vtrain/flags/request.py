@@ -68,6 +68,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     job: ProjectJob | None = None
     changes: Sequence[Pool] = ()
     unused: Pyproject | None = None
+    is_named: bool = False
+    """Whether a file that is read elsewhere names what to run."""
 
     @property
     def region(self) -> str:
@@ -82,7 +84,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         return f"Job: {self.project.file} [tool.vtrain.job]" if self.project is not None else ""
 
     def request(self, remainder: tuple[str, ...] | None) -> JobRequest:
-        """The request of the line, without the encryption key, whose project is found later (`with_key_of`).
+        """The request of the line, without the encryption key, whose project is found later (`key_layers`).
 
         Raises UsageError where a flag does not parse, ConfigError where one is wrong.
         """
@@ -105,7 +107,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
             uris = split_list(spec.python_package_uris, "--python-package-uris")
             flags = (Layer(named(POOL_FLAG), {"jobSpec": {POOLS: pools_document(pools, uris)}}), *flags)
         image = trainer.executor_image_uri
-        if image and (source is not None or self.job is not None or (spec.config is not None and not pools)):
+        has_file = (spec.config is not None or self.is_named) and not pools
+        if image and (source is not None or self.job is not None or has_file):
             flags += (Layer(named("--executor-image-uri"), at(f"jobSpec.{EVERY_POOL}.image", image)),)
         request = JobRequest(
             config=spec.config,
@@ -149,7 +152,7 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
     _check_said_once(spec, trainer, pools)
     project, job = found or (None, None)
     if project is None or job is None or is_named or names_what_runs(spec, trainer, pools):
-        line = JobLine(spec=spec, trainer=trainer, unused=project)
+        line = JobLine(spec=spec, trainer=trainer, unused=project, is_named=is_named)
         says_what = spec.config is not None or any(key in pool for pool in pools for key in NAMING_KEYS)
         has_trainer = trainer.local_package_path is not None or trainer.python_module or trainer.script
         if pools and has_trainer and not says_what:  # they say where the trainer of the flags runs
@@ -233,19 +236,10 @@ def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -
     return msgspec.structs.replace(trainer, **given)
 
 
-def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobRequest:
-    """The request with the encryption key that the flags name; `project` owns it unless they say another."""
-    return request.over(*_key_layers(spec, project))
-
-
-def _key_layers(flags: ResourceFlags, project: str) -> tuple[Layer, ...]:
+def key_layers(flags: ResourceFlags, project: str) -> tuple[Layer, ...]:
+    """The encryption key that the flags name; `project` owns it unless they say another."""
     key = kms_key_name(flags, project)
     return (Layer(named("--kms-key"), at("encryptionSpec.kmsKeyName", key)),) if key else ()
-
-
-def resource_layers(flags: ResourceFlags, project: str) -> tuple[Layer, ...]:
-    """What flags say of a resource, with its encryption key, as `kms_key_name` reads it."""
-    return (*layers_of(flags), *_key_layers(flags, project))
 
 
 def kms_key_name(flags: ResourceFlags, project: str) -> str:
@@ -333,16 +327,14 @@ def parse_pools(values: Sequence[str]) -> tuple[Pool, ...]:
 
     A list inside a pool is split on `;`, or by its own `^D^`.
     """
-    return tuple(
-        {key: _pool_value(key, text) for key, text in split_dict(value, POOL_FLAG, POOL_KEYS).items()}
-        for value in values
-    )
-
-
-def _pool_value(key: str, text: str) -> Any:
-    if key.endswith("-count"):
-        return whole_number(text, f"{POOL_FLAG}: {key}")
-    return split_list(text, f"{POOL_FLAG}: {key}", ";") if key in EXTRA_KEYS else text
+    pools: list[Pool] = [dict(split_dict(value, POOL_FLAG, POOL_KEYS)) for value in values]
+    for pool in pools:
+        for key, text in pool.items():
+            if key.endswith("-count"):
+                pool[key] = whole_number(text, f"{POOL_FLAG}: {key}")
+            elif key in EXTRA_KEYS:
+                pool[key] = split_list(text, f"{POOL_FLAG}: {key}", ";")
+    return tuple(pools)
 
 
 def pools_document(pools: Sequence[Pool], package_uris: Sequence[str] = ()) -> list[Document]:

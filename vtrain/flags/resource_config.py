@@ -15,7 +15,8 @@ from vtrain.core.job_layers import Document, Fold
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import split_dict, whole_number
 from vtrain.flags.job_options import PersistentResourceFlags
-from vtrain.flags.request import resource_layers
+from vtrain.flags.request import key_layers
+from vtrain.flags.row import layers_of
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.rules import check_resource_accelerator, check_resource_pools
@@ -62,7 +63,7 @@ def compose_resource(
 
     Raises UsageError where a flag does not parse, ConfigError where the file or a pool is wrong.
     """
-    given = Fold(resource_layers(flags, project)).document
+    given = Fold([*layers_of(flags), *key_layers(flags, project)]).document
     flag_pools = parse_resource_pools(flags.resource_pool_spec)
     check_flag_pools(flag_pools)
     file_pools, unknown, warnings = _read_file(flags, api_has)

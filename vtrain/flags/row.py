@@ -127,8 +127,8 @@ def given_flags(flags: FlagGroup) -> list[str]:
     return [flag_name(name, row) for name, row in rows if getattr(flags, name) != row.default]
 
 
-def layers_of(flags: FlagGroup) -> Iterator[Layer]:
-    """A layer for each flag that is given and sets a field.
+def layers_of(flags: FlagGroup, *, below: str = "") -> Iterator[Layer]:
+    """A layer for each flag that is given and sets a field; their paths begin `below` a field of the message.
 
     Raises UsageError for a value that its reader refuses.
     """
@@ -139,7 +139,8 @@ def layers_of(flags: FlagGroup) -> Iterator[Layer]:
         words = flag_name(name, row)
         value = row.read(value, words) if row.read is not None else value
         if value is not None and (value or (row.empty or flags.empty) is CLEARS):
-            yield Layer(named(words, row.to), at(row.to, value))
+            path = f"{below}.{row.to}" if below else row.to
+            yield Layer(named(words, path), at(path, value))
 
 
 def fields_of(flags: FlagGroup) -> Document:

@@ -8,7 +8,6 @@ gcloud's rules: `gcloud ai hp-tuning-jobs create --help`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ from vtrain.core.compose import Draft, JobRequest, check_place, compose
 from vtrain.core.config_file import ConfigFile, check_not_legacy, read_config
 from vtrain.core.job_layers import POOLS, Document, Fold, Layer, nobody
 from vtrain.errors import ConfigError, FieldError, UsageError
-from vtrain.flags.request import resource_layers
 from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import read_message, to_document, with_json_names
@@ -61,52 +59,44 @@ def _of(content: Any, *names: str) -> Any:
     )
 
 
-def compose_tuning(
-    flags: TuningFlags,
-    file: ConfigFile,
-    trial: JobRequest,
-    project: str,
-    api_has: ApiHas = api_has_no_more,
-) -> Draft:
-    """The draft of a tuning job, whose trials run what `trial` asks for, unless the file says that.
+def compose_tuning(file: ConfigFile, request: JobRequest, api_has: ApiHas = api_has_no_more) -> Draft:
+    """The draft of a tuning job, whose trials run what the request asks for, unless the file says that.
 
-    `project` owns the encryption key where nothing else is said. Raises UsageError where a flag does not
-    parse, ConfigError where the file or a value is wrong.
+    Raises ConfigError where the file or a value is wrong.
     """
-    document, unknown = _described(file, api_has, allowed=trial.allow_unknown_fields)
-    if not trial.fallback_name:  # which comes with the project's job: another file is the one that is given
-        trial = msgspec.structs.replace(trial, config=None)
-    if trial.says(f"jobSpec.{POOLS}"):
+    document, unknown = _described(file, api_has, allowed=request.allow_unknown_fields)
+    if not request.fallback_name:  # which comes with the project's job: another file is the one that is given
+        request = msgspec.structs.replace(request, config=None)
+    if request.says(f"jobSpec.{POOLS}"):
         unknown.get(TRIAL, {}).pop(POOLS, None)
-    layers = _of_fields((*trial.layers, *resource_layers(flags, project)), document, trial)
+    layers = _of_fields(document, request)
     if any("labels" in layer.document for layer in layers):
         layers.insert(0, Layer(nobody, {"labels": None}))
     counts = Layer(nobody, {"maxTrialCount": 1, "parallelTrialCount": 1})
     request = msgspec.structs.replace(
-        trial,
-        project_layers=(counts, *trial.project_layers),
+        request,
+        project_layers=(counts, *request.project_layers),
         layers=(Layer(file.blame_line, document), *layers),
-        assignments=tuple(flags.assignments),
     )
     draft = compose(request, api_has=api_has, paths=TUNING_PATHS)
     return msgspec.structs.replace(draft, unknown_fields=draft.unknown_fields | unknown)
 
 
-def _of_fields(layers: Sequence[Layer], document: Document, trial: JobRequest) -> list[Layer]:
-    """The layers of flags about what there is: a study is in the file, the job of trials there or in `trial`.
+def _of_fields(document: Document, request: JobRequest) -> list[Layer]:
+    """The layers about what there is: a study in the file, the job of trials there or in the request.
 
     Raises ConfigError for a flag about trials, where nothing tells their job.
     """
     lacking = {"studySpec"} - document.keys()
-    if not (TRIAL in document or trial.says_what_runs):
+    if not (TRIAL in document or request.says_what_runs):
         lacking.add("jobSpec")
-        said = Fold(layers).document.get("jobSpec", {})
+        said = Fold(request.layers).document.get("jobSpec", {})
         if any(said.values()):
             raise ConfigError(
                 f"--config: the file has no trialJobSpec, which is where {', '.join(said)} belongs.",
                 hint="Describe the job of a trial under trialJobSpec.",
             )
-    return [layer for layer in layers if lacking.isdisjoint(layer.document)]
+    return [layer for layer in request.layers if lacking.isdisjoint(layer.document)]
 
 
 def _described(config: ConfigFile, api_has: ApiHas, *, allowed: bool) -> tuple[Document, Document]:

@@ -11,14 +11,12 @@ from vtrain.flags.local_options import RuntimeFlags
 from vtrain.flags.options import (
     GOOGLE_CLOUD,
     LOCAL,
-    NAMES,
     OUTPUT,
     WAITING,
     CommonFlags,
-    NameFlag,
     PlaceFlags,
 )
-from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, argument, flag, items, switch
+from vtrain.flags.row import IGNORED, FlagGroup, FlagSet, flag, items, switch
 
 SAMPLERS = ("auto", "tpe", "gp")
 MAX_SEED = 2**32 - 1
@@ -143,27 +141,6 @@ class TuneLine(FlagSet, frozen=True):
     job: TuningJobLine
 
 
-class TuningJobFlag(NameFlag, frozen=True):
-    """The name of a hyperparameter tuning job."""
-
-    hptuning_job: str = argument(
-        "HPTUNING_JOB",
-        f"{NAMES}.",
-        offer=tuning_jobs,
-    )
-
-
-class NewestTuningFlag(NameFlag, frozen=True):
-    """The name of a hyperparameter tuning job, for the short commands that may go without."""
-
-    hptuning_job: str = argument(
-        "[HPTUNING_JOB]",
-        f"{NAMES} (default).",
-        default="@last",
-        offer=tuning_jobs,
-    )
-
-
 def study_options(flags: StudyFlags) -> StudyOptions:
     """The options of a study; `continue_from` as it is typed. Raises UsageError for what does not parse."""
     if flags.sampler is not None and flags.sampler not in SAMPLERS:
@@ -174,24 +151,3 @@ def study_options(flags: StudyFlags) -> StudyOptions:
     if flags.continue_from == "":
         raise UsageError("--continue-from: the name of the job is empty.")
     return StudyOptions(sampler=flags.sampler or "auto", seed=seed, continue_from=flags.continue_from or "")
-
-
-class BestFlag(FlagGroup, frozen=True):
-    """The switch that leaves all trials but the best out."""
-
-    heading: ClassVar[str] = "Selection"
-
-    best: bool = switch("Print the best trial alone, with the folder of its model.")
-
-
-class ReportFlags(FlagGroup, frozen=True):
-    """The file of a report."""
-
-    heading: ClassVar[str] = OUTPUT
-
-    output: str | None = flag(
-        "FILE",
-        "The HTML file to write. Default: report.html in the job's output folder, or here if that is a "
-        "bucket of Cloud Storage.",
-        offer=files,
-    )

@@ -19,6 +19,8 @@ UPDATING = "JOB_STATE_UPDATING"
 ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED, EXPIRED, PARTIALLY_SUCCEEDED})
 KNOWN = ENDED | {QUEUED, PENDING, RUNNING, CANCELLING, PAUSED, UPDATING}
 """All states of a job, without `JOB_STATE_UNSPECIFIED`."""
+ENDED_TRIAL = ("SUCCEEDED", "INFEASIBLE")
+"""The states of a trial that has ended: all that vtrain gives one."""
 UNSUCCESSFUL = frozenset({FAILED, CANCELLING, CANCELLED, EXPIRED})
 """The states of a job that has not succeeded, and will not."""
 

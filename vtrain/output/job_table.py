@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from vtrain.messages.states import short
+from vtrain.messages.states import ENDED_TRIAL, short
 from vtrain.output.colours import Role, state_role
 from vtrain.output.layout import GAP, column_widths, filled, in_columns
 from vtrain.output.terminal import on_one_line
-from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, took_in_words
 
 LaidOut = tuple[Iterable[dict[str, Any]], Callable[[Iterable[dict[str, Any]]], str]]
@@ -89,7 +88,7 @@ def _trials(document: Mapping[str, Any]) -> str:
     """The trials of a tuning job that have ended, of all: `3 of 8`. Empty for any other job."""
     if "maxTrialCount" not in document:
         return ""
-    ended = sum(trial.get("state") in ENDED for trial in document.get("trials") or [])
+    ended = sum(trial.get("state") in ENDED_TRIAL for trial in document.get("trials") or [])
     return f"{ended} of {document['maxTrialCount']}"
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from vtrain.failure import last_traceback
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
-from vtrain.messages.states import has_ended
+from vtrain.messages.states import ENDED_TRIAL, has_ended
 from vtrain.output.colours import Role
 from vtrain.output.layout import filled, in_columns
 from vtrain.output.terminal import on_one_line, visible
-from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial, best, ranked
+from vtrain.runtime.tuning.study import INFEASIBLE, SUCCEEDED, StudyTrial, best, ranked
 from vtrain.times import epoch, rough_duration, took_in_words
 
 MOST_NAMED = 5
@@ -128,7 +128,7 @@ class TrialTable:
 
     def _row(self, trial: Trial, *, reason: str) -> list[str]:
         values = {each.parameter_id: shown_value(each.value) for each in trial.parameters}
-        latest = trial.measurements[-1] if trial.measurements and trial.state not in ENDED else None
+        latest = trial.measurements[-1] if trial.measurements and trial.state not in ENDED_TRIAL else None
         measurement = trial.final_measurement or latest
         metrics = measurement.metrics if measurement is not None else ()
         measured = {each.metric_id: shown_value(each.value) for each in metrics}
@@ -145,7 +145,7 @@ class TrialTable:
 
 def progress_text(job: HyperparameterTuningJob) -> str:
     """`7 of 20 trials, about 3 min left, the best is 3: accuracy=0.97 (rate=0.01 units=64)`."""
-    done = sum(trial.state in ENDED for trial in job.trials)
+    done = sum(trial.state in ENDED_TRIAL for trial in job.trials)
     text = f"{done} of {job.max_trial_count} trials"
     if left := seconds_left(job):
         text += f", about {rough_duration(left)} left"
@@ -161,13 +161,13 @@ def seconds_left(job: HyperparameterTuningJob) -> float:
     """About the time until all trials have ended, by the mean of those that have; 0 where nothing tells."""
     if has_ended(job.state):
         return 0.0
-    ended = [trial for trial in job.trials if trial.state in ENDED]
+    ended = [trial for trial in job.trials if trial.state in ENDED_TRIAL]
     times = [seconds for trial in ended if (seconds := _took(trial)) is not None]
     left = job.max_trial_count - len(ended)
     if not times or left <= 0:
         return 0.0
     mean = fmean(times)
-    running = [min(_took(trial) or 0.0, mean) for trial in job.trials if trial.state not in ENDED]
+    running = [min(_took(trial) or 0.0, mean) for trial in job.trials if trial.state not in ENDED_TRIAL]
     at_once = min(max(job.parallel_trial_count, 1), left)
     return max((left * mean - sum(running)) / at_once, 1.0)
 
@@ -182,7 +182,7 @@ def _took(trial: Trial) -> float | None:
 
 def live_lines(job: HyperparameterTuningJob, *, most: int) -> list[str]:
     """The table of those trials that run and, as far as there is room, of the best."""
-    running = [trial for trial in job.trials if trial.state not in ENDED]
-    others = [trial for trial in best_first(job) if trial.state in ENDED]
+    running = [trial for trial in job.trials if trial.state not in ENDED_TRIAL]
+    others = [trial for trial in best_first(job) if trial.state in ENDED_TRIAL]
     shown = [*others[: max(most - len(running), 1)], *running][:most]
     return TrialTable(job).lines(shown) if shown else []

@@ -8,14 +8,15 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from vtrain.atomic import UNPUBLISHED, clear, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
-from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.process.journal import RAW_SUFFIX, segment_numbers
+
+if TYPE_CHECKING:
+    from vtrain.runtime.job_order import JobOrder
 
 S = TypeVar("S")
 
@@ -294,6 +295,8 @@ class JobFolder(msgspec.Struct, frozen=True):
 
     def log(self, task: str) -> Path:
         """The newest segment of the raw log of a replica, or of `service`."""
+        from vtrain.runtime.process.journal import RAW_SUFFIX, segment_numbers  # as in `order`
+
         newest = max(segment_numbers(str(self.logs / task)), default=0)
         return self.logs / f"{task}.{newest}{RAW_SUFFIX}"
 
@@ -329,6 +332,8 @@ class JobFolder(msgspec.Struct, frozen=True):
 
     def order(self) -> JobOrder:
         """The order as it was submitted. Raises DamagedFileError."""
+        from vtrain.runtime.job_order import JobOrder  # of which a list of jobs needs nothing
+
         return require_struct(self.path / "spec.json", JobOrder, strict=False)
 
     def is_readable(self) -> bool:

@@ -8,7 +8,6 @@ import msgspec
 
 from vtrain.digests import content_digest
 from vtrain.runtime.folder import JobFolder
-from vtrain.staging import LocalBuckets
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -41,8 +40,8 @@ class Home(msgspec.Struct, frozen=True):
 
     @property
     def buckets(self) -> Path:
-        """A folder for each `gs://` bucket of this machine."""
-        return LocalBuckets(self.path).folder
+        """A folder for each `gs://` bucket of this machine, in which `staging` puts files."""
+        return self.path / "buckets"
 
     @property
     def emulator(self) -> Path:

@@ -15,7 +15,7 @@ from vtrain.messages.custom_job import (
     MachineSpec,
     WorkerPoolSpec,
 )
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import CUSTOM_TASK, TUNING_TASK, with_task
 
@@ -81,6 +81,20 @@ def test_a_pipeline_says_of_whom_the_machines_are(task: str, each: str) -> None:
     custom, tuning = CustomJob(job_spec=spec), HyperparameterTuningJob(trial_job_spec=spec)
     pipeline = with_task(TrainingPipeline(), custom if task == CUSTOM_TASK else tuning)
     assert machines_of(pipeline) == (f"workerpool0{each} runs on n1-standard-4: 4 vCPUs, 15 GB.",)
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        (CustomJob(), "workerPoolSpecs: a job needs at least one pool."),
+        (HyperparameterTuningJob(study_spec=StudySpec(), trial_job_spec=CustomJobSpec()), "studySpec."),
+    ],
+)
+def test_the_task_of_a_pipeline_is_doubted_as_its_own_job_is(
+    task: CustomJob | HyperparameterTuningJob, told: str
+) -> None:
+    (doubt,) = doubts_about(with_task(TrainingPipeline(display_name="a"), task))
+    assert doubt.startswith(f"The service may refuse this job. {told}")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.health import Check, Finding, Health
+from vtrain.backends.vertex.cloud_log import CloudLog
 from vtrain.backends.vertex.credentials import find_credentials
 from vtrain.backends.vertex.vertex_backend import VertexBackend, open_vertex
 from vtrain.messages.custom_job import CustomJob
@@ -73,8 +74,6 @@ def _service(backend: VertexBackend, settings: BackendSettings) -> Finding:
 
 def _logging(settings: BackendSettings) -> Finding:
     """Whether the log of a job could be read, asked for a job that there is not."""
-    from vtrain.backends.vertex.cloud_log import CloudLog
-
     name = str(
         ResourceName(project=settings.project, location=settings.region, collection=CUSTOM_JOBS, id="0")
     )

@@ -121,14 +121,15 @@ def machines_of(job: Job) -> tuple[str, ...]:
 
 
 def _broken_rules(job: Job) -> list[str]:
-    """The first rule that the job breaks, if any."""
+    """The first rule that the job breaks, or the task of a pipeline, if any."""
     try:
-        if isinstance(job, CustomJob):
-            check_job(job, executor_required=True)
-        elif isinstance(job, HyperparameterTuningJob):
-            check_tuning_job(job, executor_required=True)
-        else:
+        if isinstance(job, TrainingPipeline):
             check_pipeline(job)
+        task = task_of(job) if isinstance(job, TrainingPipeline) else job
+        if isinstance(task, CustomJob):
+            check_job(task, executor_required=True)
+        elif task is not None:
+            check_tuning_job(task, executor_required=True)
     except ConfigError as error:
         return [f"{error.message} {error.hint}".rstrip()]
     return []

@@ -20,13 +20,13 @@ from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, require_name
 from vtrain.messages.resources import Job, collection_of, spec_of
 from vtrain.messages.secrets import masked_document
+from vtrain.messages.states import ENDED_TRIAL
 from vtrain.output.compared import ARGS, METRICS, Document, counted_columns
 from vtrain.output.language.format import parse_format
 from vtrain.output.language.printers import render
 from vtrain.output.trials import shown_value
 from vtrain.runtime.experiments import ExperimentRun
 from vtrain.runtime.output_numbers import Numbers
-from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
 from vtrain.times import ago, duration_in_words, took_in_words
 
@@ -260,7 +260,7 @@ def head_of(job: Job, parts: Sequence[CustomJob]) -> dict[str, Any]:
 def _replicas(job: Job) -> str:
     """The number of replicas; of a tuning job the number of ended trials, and of all."""
     if isinstance(job, HyperparameterTuningJob):
-        ended = sum(trial.state in ENDED for trial in job.trials)
+        ended = sum(trial.state in ENDED_TRIAL for trial in job.trials)
         return f"{ended} of {job.max_trial_count} trials"
     try:
         spec = spec_of(job)

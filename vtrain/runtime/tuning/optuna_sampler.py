@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
+from vtrain.messages.states import ENDED_TRIAL
 from vtrain.runtime.tuning.study import (
-    ENDED,
     GP,
     SUCCEEDED,
     Parameters,
@@ -90,7 +90,7 @@ def _frozen(spec: StudySpec, trial: StudyTrial) -> FrozenTrial:
     values = losses(spec, trial.final) if trial.state == SUCCEEDED else None
     ended = TrialState.COMPLETE if values else TrialState.FAIL
     return create_trial(
-        state=ended if trial.state in ENDED else TrialState.RUNNING,
+        state=ended if trial.state in ENDED_TRIAL else TrialState.RUNNING,
         params=inner,
         distributions=distributions,
         values=values,

@@ -27,7 +27,6 @@ T = TypeVar("T")
 AUTO, TPE, GP, RANDOM, GRID = "auto", "tpe", "gp", "random", "grid"
 """The samplers; `auto` chooses between TPE and GP."""
 SUCCEEDED, INFEASIBLE = "SUCCEEDED", "INFEASIBLE"
-ENDED = (SUCCEEDED, INFEASIBLE)
 
 
 class StudyTrial(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,9 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
+from vtrain.messages.states import ENDED_TRIAL
 from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, require_struct, write_struct
 from vtrain.runtime.log.log_reader import ChildLogs
-from vtrain.runtime.tuning.study import ENDED, StudyTrial, thinned
+from vtrain.runtime.tuning.study import StudyTrial, thinned
 
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
 RECENT = 100
@@ -43,7 +44,7 @@ class TrialRecord(StudyTrial, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
-        return self.state in ENDED
+        return self.state in ENDED_TRIAL
 
     @property
     def message(self) -> Trial:
