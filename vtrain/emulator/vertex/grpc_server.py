@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 from google.api import httpbody_pb2
@@ -18,11 +19,19 @@ from google.rpc import error_details_pb2
 
 from vtrain.atomic import scratch_folder
 from vtrain.emulator.request_log import OncePerHost, Tell, timed
-from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
-from vtrain.emulator.vertex.methods import METHODS, OPERATIONS, SERVICES, pattern_of
-from vtrain.emulator.vertex.rest import client_answer
+from vtrain.emulator.vertex.documents import with_project
+from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_message, load_project_messages
+from vtrain.emulator.vertex.methods import methods_of, pattern_of
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import EMPTY, HTTP_BODY, OPERATION, WHOLE, Method, VertexCall
+from vtrain.emulator.vertex.vertex_call import (
+    EMPTY,
+    HTTP_BODY,
+    OPERATION,
+    OPERATIONS,
+    WHOLE,
+    Method,
+    VertexCall,
+)
 from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of, snake_case
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
@@ -35,7 +44,10 @@ LARGEST_MESSAGE = 10 << 20
 CLOSE_SECONDS = 5.0
 MOST_SAID = 2000
 """Characters of an error."""
-PROJECTS = "google.cloud.resourcemanager.v3.Projects"
+PROJECT = "/google.cloud.resourcemanager.v3.Projects/GetProject"
+_METHOD = re.compile(
+    rf"/(?:google\.cloud\.aiplatform\.({'|'.join(VERSIONS)})\.(\w+)|google\.longrunning\.Operations)/(\w+)"
+)
 
 
 @contextmanager
@@ -49,13 +61,7 @@ def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell)
         ThreadPoolExecutor(THREADS),
         options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
     )
-    for version in VERSIONS:
-        for name, methods in SERVICES.items():
-            handlers = {method.rpc: _handler(service, method, version, tell) for method in methods}
-            named = name.format(version=version)
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
-    projects = {"GetProject": _project_handler(project)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PROJECTS, projects), _Unknown()))
+    server.add_generic_rpc_handlers((_Methods(service, project, tell), _Unknown()))
     with _private_place(home) as place:
         server.add_insecure_port(f"unix:{place}")
         server.start()
@@ -97,23 +103,70 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _handler(service: TrainingService, method: Method, version: str, tell: Tell) -> Any:
-    name = f"{method.rpc}Request"
+class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """The methods that are emulated; what each needs is loaded by its first call."""
+
+    def __init__(self, service: TrainingService, project: str, tell: Tell) -> None:
+        self._service = service
+        self._project = project
+        self._tell = tell
+        self._handlers: dict[str, Any] = {}
+
+    def service(self, details: Any) -> Any:
+        """The handler of a method; None where it is not emulated."""
+        if details.method not in self._handlers:
+            made = self._handler(details.method)
+            if made is None:
+                return None
+            self._handlers[details.method] = made
+        return self._handlers[details.method]
+
+    def _handler(self, name: str) -> Any:
+        if name == PROJECT:
+            return _project_handler(self._project)
+        found = _METHOD.fullmatch(name)
+        if found is None:
+            return None
+        version, service, rpc = found[1] or VERSIONS[0], found[2] or "Operations", found[3]
+        for collection, methods in methods_of(service).items():
+            for method in methods:
+                if method.rpc == rpc:
+                    place = _Place(service, collection, method, version)
+                    return _handler(self._service, place, self._tell)
+        return None
+
+
+class _Place(NamedTuple):
+    """A method of a version of the API."""
+
+    service: str
+    collection: str
+    method: Method
+    version: str
+
+    def message(self, name: str) -> Any:
+        """The class of one of its messages."""
+        if self.service == "Operations" or name == OPERATION:
+            return empty_pb2.Empty if name == EMPTY else getattr(operations_pb2, name)
+        of_all = {EMPTY: empty_pb2.Empty, HTTP_BODY: httpbody_pb2.HttpBody}
+        return of_all.get(name) or load_message(self.version, self.service, name)
+
+
+def _handler(service: TrainingService, place: _Place, tell: Tell) -> Any:
+    method = place.method
 
     def run(data: bytes, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
-            messages = load_messages(version)  # by the first call: clients use one version alone
-            request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
-            return carry_out(_read(request, data, context), context)
+            return carry_out(_read(place.message(f"{method.rpc}Request"), data, context), context)
 
     def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
         try:
             fields = json_format.MessageToDict(message)
-            call = call_of(method, fields, version)
-            found = client_answer(method, method.handler(service, call), call.place.project, numbers=False)
-            answer = _answer_of(method, load_messages(version))()
-            return json_format.ParseDict(found, answer, ignore_unknown_fields=True)
+            call = call_of(method, place.collection, fields, place.version)
+            found = method.handler(service.part(place.collection), call)
+            named = with_project(found, call.place.project, only=LOCAL_PROJECT)
+            return json_format.ParseDict(named, place.message(method.answer)(), ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
             _abort(
                 context,
@@ -167,7 +220,7 @@ def project_of(method: Method, message: Any) -> str:
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
 
-def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
+def call_of(method: Method, collection: str, fields: dict[str, Any], version: str) -> VertexCall:
     """A request of gRPC as one of REST, of a version of the API. Raises VertexRefusal for an invalid name."""
     if method.of_one:  # of an update the name is in the resource
         named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
@@ -180,24 +233,10 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
     project, location, rest = parts[1], parts[3], parts[4:]
     resource_id = rest.pop() if method.of_one and rest else ""
     if not method.of_one:
-        rest.append(_collection(method).rpartition("/")[2])
-    if _collection(method) not in (OPERATIONS, pattern_of(rest)):
+        rest.append(collection.rpartition("/")[2])
+    if collection not in (OPERATIONS, pattern_of(rest)):
         raise VertexRefusal(
             "INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method."
         )
     place = ResourceName(project=project, location=location, collection="/".join(rest), id=resource_id)
     return VertexCall(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
-
-
-def _collection(method: Method) -> str:
-    return next(collection for collection, methods in METHODS.items() if method in methods)
-
-
-def _answer_of(method: Method, messages: dict[str, Any]) -> Any:
-    if method.answer == EMPTY:
-        return empty_pb2.Empty
-    if method.answer == HTTP_BODY:
-        return httpbody_pb2.HttpBody
-    if method.answer in messages and method.answer != OPERATION:
-        return messages[method.answer].pb()
-    return getattr(operations_pb2, method.answer)
