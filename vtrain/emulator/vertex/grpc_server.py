@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,7 +62,7 @@ def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell)
         ThreadPoolExecutor(THREADS),
         options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
     )
-    server.add_generic_rpc_handlers((_Methods(service, project, tell), _Unknown()))
+    server.add_generic_rpc_handlers((_Methods(service, project, tell),))
     with _private_place(home) as place:
         server.add_insecure_port(f"unix:{place}")
         server.start()
@@ -85,58 +86,38 @@ def _private_place(home: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
-class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Methods that are not emulated."""
-
-    def __init__(self) -> None:
-        self._refused = OncePerHost()
-
-    def service(self, details: Any) -> Any:
-        """Refuse with a sentence; the default has none that names the method."""
-
-        def refuse(_message: bytes, context: grpc.ServicerContext) -> None:
-            sentence = f"The emulator does not emulate {details.method}."
-            if not details.method.startswith("/google.cloud.aiplatform."):
-                self._refused.record(details.method.rpartition("/")[0], sentence)
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, sentence)
-
-        return grpc.unary_unary_rpc_method_handler(refuse)
-
-
 class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """The methods that are emulated; what each needs is loaded by its first call."""
+    """All methods. Those that are emulated load what they need with their first call; others are refused."""
 
     def __init__(self, service: TrainingService, project: str, tell: Tell) -> None:
         self._service = service
         self._project = project
         self._tell = tell
         self._handlers: dict[str, Any] = {}
+        self._refused = OncePerHost()
 
     def service(self, details: Any) -> Any:
-        """The handler of a method; None where it is not emulated."""
-        if details.method not in self._handlers:
-            made = self._handler(details.method)
-            if made is None:
-                return None
-            self._handlers[details.method] = made
-        return self._handlers[details.method]
+        """The handler of a method."""
+        name = details.method
+        if name not in self._handlers:
+            called = _find(name)
+            if called is not None:
+                self._handlers[name] = _handler(self._service, called, self._tell)
+            elif name == PROJECT:
+                self._handlers[name] = _project_handler(self._project)
+            else:
+                return grpc.unary_unary_rpc_method_handler(partial(self._refuse, name))
+        return self._handlers[name]
 
-    def _handler(self, name: str) -> Any:
-        if name == PROJECT:
-            return _project_handler(self._project)
-        found = _METHOD.fullmatch(name)
-        if found is None:
-            return None
-        version, service, rpc = found[1] or VERSIONS[0], found[2] or "Operations", found[3]
-        for collection, methods in methods_of(service).items():
-            for method in methods:
-                if method.rpc == rpc:
-                    place = _Place(service, collection, method, version)
-                    return _handler(self._service, place, self._tell)
-        return None
+    def _refuse(self, name: str, _message: bytes, context: grpc.ServicerContext) -> None:
+        """Refuse with a sentence; the default has none that names the method."""
+        sentence = f"The emulator does not emulate {name}."
+        if not name.startswith("/google.cloud.aiplatform."):
+            self._refused.record(name.rpartition("/")[0], sentence)
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, sentence)
 
 
-class _Place(NamedTuple):
+class _CalledMethod(NamedTuple):
     """A method of a version of the API."""
 
     service: str
@@ -152,21 +133,32 @@ class _Place(NamedTuple):
         return of_all.get(name) or load_message(self.version, self.service, name)
 
 
-def _handler(service: TrainingService, place: _Place, tell: Tell) -> Any:
-    method = place.method
+def _find(name: str) -> _CalledMethod | None:
+    """The method of a name in gRPC; None where it is not emulated."""
+    found = _METHOD.fullmatch(name)
+    if found is None:
+        return None
+    version, service, rpc = found[1] or VERSIONS[0], found[2] or "Operations", found[3]
+    every = ((name, method) for name, methods in methods_of(service).items() for method in methods)
+    called = (_CalledMethod(service, name, method, version) for name, method in every if method.rpc == rpc)
+    return next(called, None)
+
+
+def _handler(service: TrainingService, called: _CalledMethod, tell: Tell) -> Any:
+    method = called.method
 
     def run(data: bytes, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
-            return carry_out(_read(place.message(f"{method.rpc}Request"), data, context), context)
+            return carry_out(_read(called.message(f"{method.rpc}Request"), data, context), context)
 
     def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
         try:
             fields = json_format.MessageToDict(message)
-            call = call_of(method, place.collection, fields, place.version)
-            found = method.handler(service.part(place.collection), call)
+            call = call_of(method, called.collection, fields, called.version)
+            found = method.handler(service.part(called.collection), call)
             named = with_project(found, call.place.project, only=LOCAL_PROJECT)
-            return json_format.ParseDict(named, place.message(method.answer)(), ignore_unknown_fields=True)
+            return json_format.ParseDict(named, called.message(method.answer)(), ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
             _abort(
                 context,
