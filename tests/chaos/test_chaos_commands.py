@@ -29,11 +29,12 @@ def seconds_of_a_create(place: Place) -> float:
 
 def kill_command(place: Place, verb: str, process: subprocess.Popen[bytes], after: float) -> None:
     """SIGKILL to the command after that time, unless it has ended before."""
-    time.sleep(after)
-    if process.poll() is None:
+    try:
+        process.communicate(timeout=after)
+    except subprocess.TimeoutExpired:
         process.kill()
         place.tally.kill("command", verb)
-    process.communicate()
+        process.communicate()
 
 
 @pytest.mark.parametrize("verb", ["create", "local-run"])

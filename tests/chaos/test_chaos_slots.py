@@ -53,7 +53,7 @@ def test_jobs_notice_nothing_of_it(place: Place, tmp_path: Path, monkeypatch: py
             _kill_preloader(place)
         return not living
 
-    wait_until(over, pause=0.1)
+    wait_until(over, pause=0.1, patience=500)
     warm = 0
     for job in place.jobs():
         assert job.state == states.SUCCEEDED, job.error

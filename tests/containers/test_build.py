@@ -215,6 +215,7 @@ def no_buildx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     program.chmod(0o755)
     with monkeypatch.context() as patch:
         patch.setenv("PATH", path_with(tmp_path))
+        patch.setattr(build, "PLUGIN_FOLDERS", ())
         has_buildx.cache_clear()
         yield
     has_buildx.cache_clear()
@@ -237,6 +238,15 @@ def test_podman_builds_without_buildx(monkeypatch: pytest.MonkeyPatch) -> None:
         with closing(connect(address)) as engine:
             build_image(engine, request, print)
         assert [made.name for made in podman.builds] == ["a/b:1"]
+
+
+@pytest.mark.skipif(not has_buildx(), reason='no "docker buildx" (.ci/install-buildx)')
+def test_docker_itself_finds_a_plugin_that_lies_elsewhere(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "PLUGIN_FOLDERS", ())
+    bench.build("RUN --mount=type=cache,target=/cache echo buildkit > /how")
+    assert bench.output("cat", "/how") == "buildkit\n"
 
 
 @pytest.mark.usefixtures("no_buildx")

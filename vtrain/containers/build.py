@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -20,6 +21,7 @@ from typing import BinaryIO
 import msgspec
 from msgspec.structs import replace
 
+from vtrain.containers.discovery import docker_settings
 from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words, is_going
 from vtrain.containers.images import NO_SPACE, explain_program, find_image
 from vtrain.containers.progress import BuildStep, BuildSteps, ClassicProgress, follow_buildx
@@ -30,6 +32,10 @@ from vtrain.program_output import reason
 Tell = Callable[[str], None]
 END_SECONDS = 2.0
 """The time for buildx to end when it is asked to."""
+PLUGIN_FOLDERS = tuple(
+    f"/usr/{place}/docker/cli-plugins" for place in ("local/lib", "local/libexec", "lib", "libexec")
+)
+"""The folders in which Docker's command looks for plugins, after the user's own."""
 DOCKERFILE = ".vtrain.Dockerfile"
 """The Dockerfile's name in the context, where no file of the user's lies."""
 
@@ -85,8 +91,12 @@ def build_image(engine: Engine, request: BuildRequest, tell: Tell) -> str:
     with DOCKER_BUILDKIT=0, the classic one. Raises ImageError with the step that failed and its last lines.
     """
     is_off = os.environ.get("DOCKER_BUILDKIT") == "0"
-    if not is_off and has_buildx() and not _is_podman(engine):
-        return _build_with_buildx(engine, request, tell)
+    if not (is_off or _is_podman(engine)):
+        try:
+            return _build_with_buildx(engine, request, tell)
+        except (OSError, ImageError):
+            if has_buildx():  # asked after a failure only: the answer takes a tenth of a second
+                raise
     if request.secret:
         raise ImageError(
             f"The classic builder would keep {request.secret} in a layer of the image.",
@@ -104,7 +114,7 @@ def build_image(engine: Engine, request: BuildRequest, tell: Tell) -> str:
 def has_buildx() -> bool:
     """Whether Docker's command has its plugin buildx, with the JSON progress that came with 0.13."""
     try:
-        printed = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=True, text=True)
+        printed = subprocess.run([*_buildx(), "version"], capture_output=True, check=True, text=True)
     except (OSError, subprocess.CalledProcessError):
         return False
     version = re.search(r" v?(\d+)\.(\d+)", printed.stdout)
@@ -145,7 +155,7 @@ def _without_here_documents(dockerfile: str) -> Iterator[str]:
 
 
 def _build_with_buildx(engine: Engine, request: BuildRequest, tell: Tell) -> str:
-    """Run `docker buildx build`, which reads the context as a tar archive, and Docker's own logins."""
+    """Run `buildx build`, which reads the context as a tar archive, and Docker's own logins."""
     steps, words = BuildSteps(tell), b""
     with (
         tempfile.TemporaryDirectory(prefix="vtrain-build-") as folder,
@@ -202,7 +212,14 @@ def _buildx_command(engine: Engine, request: BuildRequest, id_file: Path) -> lis
         ],
     }
     words = [f"--{name}={value}" for name, values in options.items() for value in values]
-    return ["docker", "buildx", "build", "--load", *words, "-"]
+    return [*_buildx(), "build", "--load", *words, "-"]
+
+
+def _buildx() -> list[str]:
+    """Docker's plugin buildx, a program that starts sooner by itself; else Docker's command for it."""
+    folders = [str(docker_settings() / "cli-plugins"), *PLUGIN_FOLDERS]
+    plugin = shutil.which("docker-buildx", path=os.pathsep.join(folders))
+    return [plugin] if plugin else ["docker", "buildx"]
 
 
 def _build_with_classic(engine: Engine, request: BuildRequest, tell: Tell) -> str:

@@ -118,9 +118,14 @@ def _home(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - Path.home raises for a user without
 
 
+def docker_settings(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of Docker's own configuration."""
+    return Path(environ.get("DOCKER_CONFIG") or f"{_home(environ)}/.docker")
+
+
 def named_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress | None:
     """The engine that was named, if any. Raises EngineError where what names it makes no sense."""
-    folder = Path(environ.get("DOCKER_CONFIG") or f"{_home(environ)}/.docker")
+    folder = docker_settings(environ)
     host = environ.get("DOCKER_HOST", "").strip()
     if host:
         with_tls = any(environ.get(name) for name in ("DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"))

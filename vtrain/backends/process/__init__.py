@@ -38,7 +38,7 @@ class Process(RuntimeBackend):
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         """Environments are made by uv."""
-        from vtrain.backends.process.process_launcher import make_runtimes
+        from vtrain.backends.process.process_runtimes import make_runtimes
 
         return make_runtimes(order, log)
 

@@ -161,7 +161,7 @@ def _end(program: int) -> None:
     """End a program and its tools, which are its process group."""
     group = {(-program, 0)}
     signal_all(group, signal.SIGTERM)
-    has_ended = wait_until(lambda: os.waitpid(program, os.WNOHANG)[0], END_SECONDS)
+    has_ended = wait_until(lambda: os.waitpid(program, os.WNOHANG)[0], END_SECONDS, 0.001, longest=0.05)
     signal_all(group, signal.SIGKILL)
     if not has_ended:
         os.waitpid(program, 0)
