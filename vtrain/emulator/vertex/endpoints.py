@@ -49,9 +49,7 @@ _CHANGEABLE = frozenset(
     "clientConnectionConfig".split()
 )
 """The fields that an update changes."""
-_PRIVATE = frozenset(
-    "enablePrivateServiceConnect privateServiceConnectConfig network dedicatedEndpointEnabled".split()
-)
+_PRIVATE = "enablePrivateServiceConnect privateServiceConnectConfig network dedicatedEndpointEnabled".split()
 _MUTABLE = frozenset(
     "dedicatedResources automaticResources disableContainerLogging enableAccessLogging".split()
 )
@@ -78,7 +76,7 @@ class Endpoints(StoredResources[Endpoint]):
 
     def check(self, document: Document) -> None:
         """Raise VertexRefusal also for an endpoint that is private, or has a server of its own."""
-        if document.keys() & _PRIVATE:
+        if any(document.get(name) for name in _PRIVATE):
             raise VertexRefusal(
                 "UNIMPLEMENTED",
                 "The emulator has public shared endpoints alone: no dedicated or private ones.",
