@@ -142,7 +142,7 @@ def docs(session: nox.Session) -> None:
     """The documentation, without a warning; an argument after -- is the folder for the pages."""
     # The last mkdocstrings for Python 3.10 calls the extensions of then, and does not say so.
     markdown = "pymdown-extensions<11; python_version < '3.11'"
-    _install(session, ".", "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", markdown)
+    _install(session, ".", "mkdocs-material>=9.6", "mkdocstrings[python]>=0.30", markdown, RUFF)
     site = Path(session.posargs[0] if session.posargs else session.create_tmp()).resolve()
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "-f", "docs/mkdocs.yml", "-d", str(site), env=quiet)

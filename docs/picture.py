@@ -13,7 +13,6 @@ import os
 import pty
 import re
 import select
-import shlex
 import shutil
 import struct
 import subprocess
@@ -87,7 +86,7 @@ def run(command: str, folder: Path) -> list[Text]:
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
     process = subprocess.Popen(
-        shlex.split(command),
+        ["sh", "-c", command],
         cwd=folder,
         env=environ,
         stdin=slave,
@@ -98,7 +97,9 @@ def run(command: str, folder: Path) -> list[Text]:
     os.close(slave)
     screen = pyte.Screen(COLUMNS, LINES)
     feed(pyte.ByteStream(screen), master)
-    process.wait(timeout=LONGEST_SECONDS)
+    ended = process.wait(timeout=LONGEST_SECONDS)
+    if bool(ended) is not ("broken" in command):
+        sys.exit(f"{command} ended with {ended}:\n" + "\n".join(screen.display).rstrip())
     return [text_of(screen, row, folder) for row in range(screen.cursor.y)]
 
 

@@ -34,7 +34,7 @@ _WORDS = {
     "bool": "true or false",
 }
 _SAMPLES = {"str": '"VALUE"', "array": '["VALUE"]', "object": '{ NAME = "VALUE" }'}
-_FLAGS = {
+FLAGS = {
     "display-name": "name",
     "local-package-path": "path",
     "python-module": "module",
@@ -43,6 +43,7 @@ _FLAGS = {
     "base-output-dir": "output-dir",
     "replicas": "replica-count",
     "accelerator": "gpus",
+    "staging-bucket": "bucket",
 }
 """Flags, by their names without `--`, whose keys in `[tool.vtrain.job]` have others."""
 
@@ -249,7 +250,7 @@ def _unknown_key(file: Path, text: str, path: tuple[str, ...], known: Iterable[s
     name = path[-1].replace("_", "-")
     hint = did_you_mean(name, known, otherwise=f"Its keys are {', '.join(sorted(known))}.")
     if len(path) > 1:
-        hint = f"Write {_FLAGS[name]}." if name in _FLAGS else hint
+        hint = f"Write {FLAGS[name]}." if name in FLAGS else hint
     elif name in ProjectJob.__struct_encode_fields__:
         hint = f"It belongs to [{_dotted(('job',))}]."
     place = _place(file, text, (*TABLE, *path))

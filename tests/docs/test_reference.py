@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from snippets import ROOT, blocks
 
-from vtrain import cli, errors
+from vtrain import cli
+from vtrain.commands.reference import PLACE, filled
+from vtrain.flags import variables
 from vtrain.flags.command import build_command
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.yaml_reader import load_yaml
 from vtrain.output.language.expressions import transforms
 from vtrain.output.language.format import FORMATS
-from vtrain.pyproject import ProjectJob, ProjectSettings
+from vtrain.pyproject import ProjectJob
 from vtrain.runtime.replica.vertex_view import JobContext, replica_environment, replica_ids
 
 DOCS = ROOT / "docs"
 JOB_YAML = DOCS / "how-to" / "describe-a-job.md"
-EXIT_CODES = DOCS / "reference" / "exit-codes.md"
+COMMANDS = DOCS / "reference" / "commands.md"
 FORMATS_PAGE = DOCS / "reference" / "formats-and-filters.md"
 VARIABLES = DOCS / "reference" / "environment-variables.md"
 TESTS_ONLY = re.compile(r"VTRAIN_(REQUIRE|LIVE)_\w+")
@@ -63,10 +64,28 @@ def shown_flags(command: Any) -> set[str]:
     return found
 
 
+def shown(page: Path) -> str:
+    """A page with what the program fills in."""
+    root = cli.command_alone("help").fixed["make_root"]()
+    return filled(page.read_text(encoding="utf-8"), root)
+
+
+def first_cells(table: str) -> list[str]:
+    """What the first column of a table names."""
+    rows = re.findall(r"^\| (.+?) \|", table, flags=re.MULTILINE)
+    return re.findall(r"`([\w-]+)`", " ".join(rows))
+
+
+def test_the_program_fills_in_each_place_of_the_pages() -> None:
+    places = [place for page in DOCS.rglob("*.md") for place in PLACE.findall(page.read_text("utf-8"))]
+    assert sorted(places) == ["[tool.vtrain.job]", "[tool.vtrain]", "commands", "exit codes", "variables"]
+    assert [page for page in DOCS.rglob("*.md") if "<!-- from" in shown(page)] == []
+
+
 def test_the_page_of_commands_is_made_of_their_help() -> None:
     """Each command has a section of its own, and each flag that it shows stands on the page."""
-    text = runpy.run_path(str(DOCS / "layout.py"))["commands"]()
-    headings = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    text = shown(COMMANDS)
+    headings = re.findall(r"^## (vtrain .+|Common flags)$", text, flags=re.MULTILINE)
     groups = {" ".join(name.split()[:count]) for name in real_commands() for count in (2, 3, 4)}
     assert set(real_commands()) <= set(headings) <= {*real_commands(), *groups, "Common flags"}
     assert len(headings) == len(set(headings))
@@ -75,37 +94,35 @@ def test_the_page_of_commands_is_made_of_their_help() -> None:
     assert flags and flags <= rows
 
 
-def test_every_key_of_pyproject_is_documented_and_no_other() -> None:
-    text = sections(DOCS / "reference" / "configuration.md")
-    rows = [row.split("|")[1] for row in text["[tool.vtrain.job]"].splitlines() if row.startswith("| `")]
-    assert re.findall(r"`([a-z-]+)`", "".join(rows)) == list(ProjectJob.__struct_encode_fields__)
-    table = (DOCS / "reference" / "configuration.md").read_text(encoding="utf-8").partition("## ")[0]
-    settings = set(ProjectSettings.__struct_encode_fields__) - {"job"}
-    assert {key for key in settings if f"`{key}`" in table} == settings
-
-
-def exit_code_rows() -> list[str]:
-    """The table's rows, from the classes: one per code, its meaning that of the class that names it."""
-    classes: list[type[errors.VtrainError]] = [errors.VtrainError, *_children(errors.VtrainError)]
-    meanings = {cls.exit_code: cls.meaning for cls in reversed(classes)}
-    return [f"| {code} | {meaning} |" for code, meaning in sorted(meanings.items())]
-
-
-def _children(cls: type[errors.VtrainError]) -> list[type[errors.VtrainError]]:
-    own = [child for child in cls.__subclasses__() if child.__module__ == errors.__name__]
-    return own + [below for child in own for below in _children(child)]
+def test_keys_of_a_job_stand_beside_the_flags_that_win_over_them() -> None:
+    text = shown(DOCS / "reference" / "configuration.md")
+    assert "such as 16g; none: no limit | `VTRAIN_MEMORY` |" in text
+    rows = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| (?:`--([a-z-]+)`)? *\|$", text, flags=re.MULTILINE)
+    found = dict(rows[-len(ProjectJob.__struct_encode_fields__) :])
+    assert list(found) == list(ProjectJob.__struct_encode_fields__)
+    assert (found["name"], found["bucket"], found["accelerator-type"]) == (
+        "display-name",
+        "staging-bucket",
+        "",
+    )
+    assert set(found.values()) - {""} <= shown_flags(real_commands()["vtrain run"])
 
 
 def test_exit_codes_are_those_of_the_classes() -> None:
-    rows = [row for row in EXIT_CODES.read_text(encoding="utf-8").splitlines() if re.match(r"\| [1-9]", row)]
-    assert rows == exit_code_rows(), "\n".join(["the table should be", *exit_code_rows()])
+    text = shown(COMMANDS)
+    assert "| 12 | contact lost: the job's state is unknown |\n| 124 | `--wait-timeout` passed" in text
 
 
 def test_every_variable_that_vtrain_reads_is_documented() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "vtrain").rglob("*.py")]
-    read = {name for source in sources for name in re.findall(r"\b(?:VTRAIN|CLOUDSDK)_[A-Z_]+\b", source)}
-    documented = set(re.findall(r"`([A-Z_]+)`", VARIABLES.read_text(encoding="utf-8")))
-    assert {name for name in read if not TESTS_ONLY.fullmatch(name)} <= documented
+    sources = [path for path in (ROOT / "vtrain").rglob("*.py") if path.name != "variables.py"]
+    read = {
+        name
+        for path in sources
+        for name in re.findall(r"\b(?:VTRAIN|CLOUDSDK)_[A-Z_]+\b", path.read_text(encoding="utf-8"))
+    }
+    named = {name for names in variables.VARIABLES for name in names.split()}
+    assert {name for name in read if not TESTS_ONLY.fullmatch(name)} <= named
+    assert named <= set(first_cells(shown(VARIABLES)))
 
 
 def test_every_variable_of_a_replica_is_documented() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from vtrain import __version__, errors
+from vtrain import __version__
+from vtrain.commands.reference import exit_codes, filled, pages_below
 from vtrain.errors import UsageError
 from vtrain.flags.command import Invocation, common_flags
-from vtrain.flags.help_page import HelpPage, HelpRow, Section, common_page, shown
+from vtrain.flags.help_page import HelpPage, Section, common_page, shown
 from vtrain.flags.options import CommonFlags, HelpFlags
 from vtrain.flags.topics import page_of, topics
+from vtrain.flags.variables import VARIABLES
 from vtrain.messages.nearest import did_you_mean
 from vtrain.output.markdown import show_markdown
 from vtrain.output.writing import print_text
@@ -32,7 +34,7 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
     if word == TOPICS:
         print_text("\n".join(topics()))
     elif word and root.get_command(context, word) is None and (page := page_of(word)) is not None:
-        show_markdown(page)
+        show_markdown(filled(page, root))
     elif "/" in word:
         hint = did_you_mean(word, topics(), otherwise="Run vtrain help topics, which lists all.")
         raise UsageError(f"There is no page {word!r}.", hint=hint)
@@ -63,16 +65,8 @@ def manual(pages: list[HelpPage]) -> str:
     for page in others:
         lines += [f'.SS "{_escaped(page.title)}"', _bold(page.usage), *_paragraphs(page.texts), *_body(page)]
     lines += [".SH COMMON FLAGS", *_rows(common_page(common_flags()[0]).sections)]
-    codes = [HelpRow(str(code), meaning) for code, meaning in sorted(_exit_codes().items())]
-    return "\n".join([*lines, ".SH EXIT STATUS", *_rows([Section("", tuple(codes))])])
-
-
-def pages_below(command: Any, context: Any) -> Iterator[HelpPage]:
-    """The page of a command, and those of the commands below it."""
-    yield command.page(context)
-    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
-        below = command.get_command(context, name)
-        yield from pages_below(below, below.context_class(below, info_name=name, parent=context))
+    lines += [".SH ENVIRONMENT", *_entries(VARIABLES.items())]
+    return "\n".join([*lines, ".SH EXIT STATUS", *_entries(exit_codes())])
 
 
 def _find(command: Any, context: Any, words: list[str]) -> tuple[Any, Any]:
@@ -107,6 +101,12 @@ def _rows(sections: Iterable[Section]) -> Iterator[str]:
             yield from (".TP", _bold(row.label), _escaped(row.text))
 
 
+def _entries(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Texts below their names, of which several may have one text."""
+    for names, text in texts:
+        yield from (".TP", "\n.TQ\n".join(map(_bold, names.split())), _escaped(text.replace("`", "")))
+
+
 def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         yield from (".PP", _escaped(text))
@@ -120,14 +120,3 @@ def _escaped(text: str) -> str:
     """The text as roff takes it: a plain hyphen is drawn as another character, a first dot is a request."""
     plain = text.replace("\\", r"\e").replace("-", r"\-").replace("…", r"\[u2026]").replace('"', r"\(dq")
     return rf"\&{plain}" if plain.startswith((".", "'")) else plain
-
-
-def _exit_codes() -> dict[int, str]:
-    """The meanings of the exit codes but 0, which the classes of errors have."""
-    found: dict[int, str] = {}
-    waiting = [errors.VtrainError]
-    while waiting:
-        cls = waiting.pop(0)
-        found.setdefault(cls.exit_code, cls.meaning.replace("`", ""))
-        waiting += [child for child in cls.__subclasses__() if child.__module__ == errors.__name__]
-    return found
