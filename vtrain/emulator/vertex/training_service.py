@@ -100,12 +100,14 @@ class TrainingService:
         self.operations = Operations()
         self._most_jobs = most_jobs
         self._creating = threading.Lock()
-        self._parts: dict[type[Any], Any] = {type(self): self}
+        self._parts: dict[type[Any], Any] = {}
         self._opening = threading.RLock()
 
     def part(self, collection: str) -> Any:
         """The part of the service that a collection belongs to, made when it is first asked for."""
         cls = part_of(collection)
+        if isinstance(self, cls):
+            return self
         with self._opening:  # a part may ask for another one
             if cls not in self._parts:
                 self._parts[cls] = cls(self)
