@@ -106,3 +106,41 @@ def test_a_library_finds_typing_extensions_as_before() -> None:
     root = str(Path(__file__).parents[2])
     code = "import vtrain.lean_msgspec, msgspec, typing_extensions as t; t.Required; msgspec.Struct"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": root})
+
+
+SERVED = """
+import sys
+from pathlib import Path
+from vtrain.emulator.server import EmulatorOrder, serving
+from vtrain.emulator.storage.guard import Admission
+from urllib.request import ProxyHandler, build_opener
+order = EmulatorOrder(home=Path("home"), backend="process", project="p", host="127.0.0.1", port=0,
+                      admission=Admission())
+with serving(order, lambda _: None) as (running, _):
+    ask = lambda path: build_opener(ProxyHandler({})).open(running.url + path).read()
+    ask("/v1/projects/p/locations/us-central1/customJobs")
+    lean = set(sys.modules)
+    for path in ("/", "/v1/projects/p/locations/us-central1/endpoints"):
+        ask(path)
+    late = set(sys.modules) - lean
+print(*sorted(lean))
+print(*sorted(late))
+"""
+LATE = {
+    "jinja2",
+    *(f"vtrain.emulator.{name}" for name in ("dashboard.handlers", "vertex.endpoints")),
+    *(f"vtrain.{name}" for name in ("emulator.vertex.model_servers", "messages.endpoint")),
+}
+
+
+def test_an_emulator_loads_what_it_serves_when_it_is_asked(tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="needs the extra emulator")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    ended = subprocess.run(
+        [sys.executable, "-c", SERVED], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
+    lean, late = (set(line.split()) for line in ended.stdout.splitlines())
+    parts = {"ml_metadata", "tensorboards", "datasets", "batch_predictions"}
+    unused = {f"vtrain.emulator.vertex.{name}" for name in parts} | {"cryptography"}
+    assert late >= LATE and not (lean | late) & unused

@@ -13,6 +13,7 @@ from lib.waiting import wait_until
 
 from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.messages.kept_resources import Dataset
+from vtrain.times import timestamp
 
 PARENT = "/v1/projects/demo/locations/us-central1"
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
@@ -76,6 +77,48 @@ def test_two_emulators_of_a_home_lose_no_change(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(several[0].find(name).labels) == 100
+
+
+class CountingFiles(ResourceFiles[Dataset]):
+    """Files that count how often one is read."""
+
+    reads = 0
+
+    def _load(self, file: Path) -> Any:
+        self.reads += 1
+        return super()._load(file)
+
+
+def test_a_page_reads_what_it_answers(tmp_path: Path) -> None:
+    parent = "projects/local/locations/us-central1"
+    files = CountingFiles(tmp_path, "datasets", Dataset)
+    names = [f"{parent}/datasets/{number}" for number in range(30)]
+    for name in names:
+        files.add(Dataset(name=name, create_time=timestamp()))
+    assert [one.name for one in files.below(parent)] == names[::-1]
+    files.reads = 0
+    read, token = files.page(parent, 10, "")
+    assert ([one.name for one in read], files.reads) == (names[:19:-1], 10)
+    for one in read:
+        files.remove(one.name)
+    damaged = tmp_path / "emulator" / "datasets" / "us-central1.19.json"
+    damaged.write_text("{")
+    read, token = files.page(parent, 20, token)
+    assert [one.name for one in read] == names[18::-1] and not token
+
+
+def test_who_removes_what_a_page_has_listed_finds_the_rest_on_the_next(http: Http) -> None:
+    names = [made(http, "datasets", displayName=f"paged {number}")["name"] for number in range(7)]
+    found, token = list[str](), ""
+    while True:
+        query = f"?pageSize=2&pageToken={token}&filter={quote('display_name:paged NOT display_name:3')}"
+        page = http("GET", f"{PARENT}/datasets{query}").document
+        found += [one["name"] for one in page.get("datasets", ())]
+        for one in page.get("datasets", ()):
+            assert http("DELETE", f"/v1/{one['name']}").status == 200
+        if not (token := page.get("nextPageToken", "")):
+            break
+    assert found == [name for name in names[::-1] if name != names[3]]
 
 
 def operation_of(http: Http, begun: dict[str, Any]) -> dict[str, Any]:

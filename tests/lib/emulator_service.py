@@ -50,7 +50,7 @@ def emulator_service(
         finally:
             server.should_exit = True
             thread.join()
-            service.servers.close()
+            service.close()
 
 
 ROOT = Path(vtrain.__file__).parent.parent

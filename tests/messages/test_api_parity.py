@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from lib.api_methods import EMULATED
 
-from vtrain.emulator.vertex.documents import EMULATED
 from vtrain.messages.codec import fields
 
 pytestmark = [pytest.mark.api, pytest.mark.filterwarnings("ignore")]

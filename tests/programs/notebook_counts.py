@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from vtrain.emulator.vertex.methods import SERVICES
+from lib.api_methods import ROWS
 
 _DATA = json.loads(Path(__file__).with_name("notebooks.json").read_text(encoding="utf-8"))
 NOTEBOOKS: dict[str, frozenset[str]] = {
@@ -18,9 +18,7 @@ NOTEBOOKS: dict[str, frozenset[str]] = {
 CALLED = Counter(one for found in NOTEBOOKS.values() for one in found if "." in one)
 """How many notebooks call each method."""
 BEHAVIOURS = Counter(one for found in NOTEBOOKS.values() for one in found if "." not in one)
-ANSWERED = {
-    f"{name.rpartition('.')[2]}.{method.rpc}" for name, methods in SERVICES.items() for method in methods
-}
+ANSWERED = {f"{service}.{method.rpc}" for service, _, method in ROWS}
 """The methods of the emulator's own table."""
 MISSING = {path: found & CALLED.keys() - ANSWERED for path, found in NOTEBOOKS.items()}
 """The methods of each notebook that the emulator does not answer."""

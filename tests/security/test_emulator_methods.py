@@ -9,19 +9,19 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from lib.api_methods import EMULATED, full_name
+from lib.api_methods import ROWS as ALL
 from lib.emulator_service import emulator_service
 from lib.storage_service import Http, Reply
 
 pytest.importorskip("starlette", reason="needs the extra emulator")
 
 from vtrain.emulator.storage.guard import Admission, new_token
-from vtrain.emulator.vertex.documents import EMULATED
-from vtrain.emulator.vertex.methods import METHODS, OPERATIONS
-from vtrain.emulator.vertex.vertex_call import WHOLE, Method
+from vtrain.emulator.vertex.vertex_call import OPERATIONS, WHOLE, Method
 from vtrain.messages.codec import fields
 
 PARENT = "/v1/projects/p/locations/us-central1"
-ROWS = [(collection, method) for collection, methods in METHODS.items() for method in methods]
+ROWS = [(collection, method) for _, collection, method in ALL]
 every_method = pytest.mark.parametrize(
     ("collection", "method"), ROWS, ids=[f"{collection}-{method.rpc}" for collection, method in ROWS]
 )
@@ -195,7 +195,6 @@ def test_over_grpc_a_name_is_no_path(tmp_path: Path) -> None:
     for library in ("aiplatform_v1", "aiplatform_v1beta1", "resourcemanager_v3"):
         pytest.importorskip(f"google.cloud.{library}")
     from vtrain.emulator.vertex.grpc_server import serving_grpc
-    from vtrain.emulator.vertex.methods import SERVICES
     from vtrain.emulator.vertex.training_service import TrainingService
 
     home = tmp_path / "home"
@@ -207,24 +206,18 @@ def test_over_grpc_a_name_is_no_path(tmp_path: Path) -> None:
         grpc.insecure_channel(f"unix:{place}") as channel,
     ):
         before = files(tmp_path)
-        for name, methods in SERVICES.items():
-            for method in methods:
-                call = channel.unary_unary(f"/{name.format(version='v1')}/{method.rpc}")
-                for text in names:
-                    size = (
-                        bytes([len(text) & 127 | 128, len(text) >> 7])
-                        if len(text) > 127
-                        else bytes([len(text)])
-                    )
-                    with pytest.raises(grpc.RpcError) as raised:
-                        call(b"\x0a" + size + text, timeout=60)
-                    assert raised.value.code() in (
-                        grpc.StatusCode.INVALID_ARGUMENT,
-                        grpc.StatusCode.NOT_FOUND,
-                        grpc.StatusCode.UNIMPLEMENTED,
-                    ), (method.rpc, text[:50], raised.value)
+        for name, _, method in ALL:
+            call = channel.unary_unary(f"/{full_name(name)}/{method.rpc}")
+            for text in names:
+                size = [len(text) & 127 | 128, len(text) >> 7] if len(text) > 127 else [len(text)]
+                with pytest.raises(grpc.RpcError) as raised:
+                    call(b"\x0a" + bytes(size) + text, timeout=60)
+                assert raised.value.code() in (
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    grpc.StatusCode.NOT_FOUND,
+                ), (method.rpc, text[:50], raised.value)
         assert files(tmp_path) == before
-    service.servers.close()
+    service.close()
 
 
 def files(folder: Path) -> list[str]:

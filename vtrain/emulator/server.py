@@ -6,24 +6,26 @@ import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import find_backend
 from vtrain.emulator.clients import Calls
-from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES
-from vtrain.emulator.dashboard.dashboard_app import routes as dashboard_routes
+from vtrain.emulator.dashboard import OWN_PAGES
 from vtrain.emulator.http_server import address, listen, make_server, run_until_signal
 from vtrain.emulator.metadata_server import MetadataServer
 from vtrain.emulator.proxy import Proxy
@@ -61,16 +63,21 @@ class EmulatorOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Emulator:
-    """The application behind the guard: requests of Cloud Storage go to that one, the others to the API."""
+    """The application behind the guard: the one of Cloud Storage, the dashboard, and the API."""
 
     def __init__(self, order: EmulatorOrder, service: TrainingService) -> None:
+        self._order = order
         self._calls = service.calls
         self._storage = make_service(order.home)
-        settings = BackendSettings(home=order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
-        pages = dashboard_routes(find_backend(order.backend), settings)
-        routes = [*api_routes(service), *pages]
-        handlers: Any = {404: _unknown, 405: _unknown, 500: _broken}
-        self._api: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
+        self._api = _application(api_routes(service))
+
+    @cached_property
+    def _dashboard(self) -> ASGIApp:
+        """The pages, which are loaded when somebody looks: they are a fifth of a start."""
+        from vtrain.emulator.dashboard.dashboard_app import routes
+
+        settings = BackendSettings(home=self._order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
+        return _application(routes(find_backend(self._order.backend), settings))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; the storage application also keeps the server's start and end."""
@@ -80,7 +87,15 @@ class Emulator:
             await self._storage(scope, receive, send)
             return
         self._calls.count(headers)
-        await self._api(scope, receive, send)
+        app = self._api
+        if scope["path"][1:].partition("/")[0] in OWN_PAGES:
+            app = await run_in_threadpool(lambda: self._dashboard)
+        await app(scope, receive, send)
+
+
+def _application(routes: Sequence[BaseRoute]) -> ASGIApp:
+    handlers: Any = {404: _unknown, 405: _unknown, 500: _broken}
+    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 def make_app(order: EmulatorOrder, service: TrainingService) -> ASGIApp:
@@ -151,7 +166,7 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
         service = TrainingService(
             order.home, order.backend, port=running.port, most_jobs=order.most_jobs, tell=tell
         )
-        stack.callback(service.servers.close)
+        stack.callback(service.close)
         grpc = None
         if order.grpc:
             from vtrain.emulator.vertex.grpc_server import serving_grpc

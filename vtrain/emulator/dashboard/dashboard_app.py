@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.interface import Backend
+from vtrain.emulator.dashboard import OWN_PAGES
 from vtrain.emulator.dashboard.handlers import Dashboard, Query
 from vtrain.emulator.dashboard.pages import Pages
 from vtrain.emulator.dashboard.reader import ArgvOf, JobReader
@@ -23,8 +24,6 @@ from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError, VtrainError
 
-OWN_PAGES = frozenset({"", "jobs", "compare", "dashboard"})
-"""First parts of the paths of `routes`, for `Admission.pages`: so the pages can load their parts."""
 _STATUSES = {NotFoundError: 404, ConfigError: 400, StorageError: 500, UnavailableError: 503}
 _JOB = "/jobs/{project}/{location}/{collection}/{id}"
 

@@ -9,22 +9,21 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import msgspec
 
 from vtrain.atomic import holding, is_held
-from vtrain.emulator.vertex.documents import read_request
 from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
 from vtrain.emulator.vertex.instance_files import InstanceFiles, InstanceShape
 from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy, ask_model
-from vtrain.emulator.vertex.operations import Operations, print_fault
-from vtrain.emulator.vertex.resource_files import ResourceFiles
-from vtrain.emulator.vertex.resource_listing import list_all
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.operations import print_fault
+from vtrain.emulator.vertex.stored_resources import StoredResources
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import Document, Services, VertexCall, job_methods
 from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, snake_case, words_of
 from vtrain.errors import ConfigError, StorageError, VtrainError
 from vtrain.messages import states
@@ -34,12 +33,11 @@ from vtrain.messages.batch_prediction_job import (
     InstanceConfig,
     OutputInfo,
 )
-from vtrain.messages.codec import to_document
+from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.model import Model
-from vtrain.messages.names import BATCH_PREDICTION_JOBS
+from vtrain.messages.names import BATCH_PREDICTION_JOBS, ENDPOINTS
 from vtrain.messages.structs import Status
 from vtrain.privacy import make_private
-from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.staging import LocalBuckets
 from vtrain.times import timestamp
 
@@ -53,57 +51,41 @@ ROOM_SECONDS = 0.5
 """The pause before a job asks again for room among the servers."""
 
 
-class BatchPredictions:
+class BatchPredictions(StoredResources[BatchPredictionJob]):
     """The batch prediction jobs of one home; each runs in a thread of this emulator."""
 
-    def __init__(
-        self,
-        home: Path,
-        operations: Operations,
-        servers: ModelServers,
-        find_model: Callable[[str], Model],
-    ) -> None:
-        """`find_model` gives the model of a name. Jobs that an earlier emulator left have failed."""
-        self._buckets = LocalBuckets(home)
-        self._files = ResourceFiles(home, BATCH_PREDICTION_JOBS, BatchPredictionJob)
-        self._operations = operations
-        self._servers = servers
-        self._find_model = find_model
+    def __init__(self, service: TrainingService) -> None:
+        """Jobs that an earlier emulator left have failed."""
+        super().__init__(
+            service.home, BATCH_PREDICTION_JOBS, BatchPredictionJob, service.operations, test_of=self._test
+        )
+        self._buckets = LocalBuckets(service.home)
+        self._servers: ModelServers = service.part(ENDPOINTS).servers
+        self._find_model = service.model_of
         self._running: set[str] = set()
         """The jobs that run here."""
 
-    def create_job(self, call: VertexCall) -> Document:
+    def create_at_once(self, call: VertexCall) -> Document:
         """Begin a job."""
-        wanted = read_request(BatchPredictionJob, call.body, "batch_prediction_job")
-        _check(wanted)
-        model = self._find_model(wanted.model)
-        now = timestamp()
-        job = msgspec.structs.replace(
-            wanted,
-            name=call.of_one(random_job_id()).name,
-            model=model.name,
-            model_version_id=model.version_id,
-            state=states.PENDING,
-            create_time=now,
-            update_time=now,
-        )
-        self._running.add(job.name)
-        try:
-            self._files.add(job)
-        except BaseException:
-            self._running.discard(job.name)
-            raise
-        threading.Thread(target=self._run, args=(job, model), name="batch", daemon=True).start()
+        job = self.make(call)
+        threading.Thread(target=self._run, args=(job,), name="batch", daemon=True).start()
         return to_document(job)
 
-    def get_job(self, call: VertexCall) -> Document:
-        """A job as it stands."""
-        return to_document(self._current(self._files.find(call.name)))
+    def completed(self, document: Document) -> Any:
+        """A new job, which runs here from the moment on that others find it."""
+        model = self._find_model(document["model"])
+        self._running.add(document["name"])
+        version = {"model": model.name, "modelVersionId": model.version_id}
+        return super().completed({**document, **version, "state": states.PENDING})
 
-    def list_jobs(self, call: VertexCall) -> Document:
-        """A page of jobs, the newest first."""
-        found = (to_document(self._current(job)) for job in self._files.all(call.location))
-        return list_all(call, found, test_of=self._test)
+    def check(self, document: Document) -> None:
+        """Raise VertexRefusal for a job that lacks something, or asks for what is not emulated."""
+        _check(from_document(BatchPredictionJob, document))
+        super().check(document)
+
+    def shown(self, resource: BatchPredictionJob) -> Document:
+        """A job as it stands."""
+        return super().shown(self._current(resource))
 
     def _test(self, restriction: Restriction) -> Test:
         """The test of a job by one restriction, which may be of its model's name."""
@@ -122,9 +104,9 @@ class BatchPredictions:
 
         return holds
 
-    def cancel_job(self, call: VertexCall) -> Document:
+    def cancel(self, call: VertexCall) -> Document:
         """Ask a job to end after the batch that is being asked, also one that another emulator runs."""
-        mark = self._cancelled(self._files.find(call.name).name)
+        mark = self._cancelled(self.files.find(call.name).name)
         try:
             make_private(mark.parent)
             mark.touch(0o600)
@@ -134,20 +116,19 @@ class BatchPredictions:
 
     def _cancelled(self, name: str) -> Path:
         """The file whose presence says that a job was cancelled."""
-        return self._files.folder(name) / "cancelled"
+        return self.files.folder(name) / "cancelled"
 
-    def delete_job(self, call: VertexCall) -> Document:
+    def delete(self, call: VertexCall) -> Document:
         """Remove an ended job; its files stay."""
-        if not states.has_ended(self._current(self._files.find(call.name)).state):
+        if not states.has_ended(self._current(self.files.find(call.name)).state):
             raise VertexRefusal("FAILED_PRECONDITION", f"The job {call.name} has not ended. Cancel it first.")
-        self._files.remove(call.name)
-        return self._operations.deleted(call)
+        return super().delete(call)
 
     def _current(self, job: BatchPredictionJob) -> BatchPredictionJob:
         """The job, failed where the emulator that ran it has ended."""
         if states.has_ended(job.state) or job.name in self._running or self._runs_elsewhere(job.name):
             return job
-        job = self._files.find(job.name)  # it may have ended since it was read
+        job = self.files.find(job.name)  # it may have ended since it was read
         if states.has_ended(job.state):
             return job
         error = Status(code=CODES["INTERNAL"], message="The emulator ended while the job ran.")
@@ -156,20 +137,20 @@ class BatchPredictions:
     def _runs_elsewhere(self, name: str) -> bool:
         """Whether another emulator of this home runs a job: it holds the job's folder."""
         try:
-            return is_held(self._files.folder(name))
+            return is_held(self.files.folder(name))
         except OSError:
             return False
 
-    def _run(self, job: BatchPredictionJob, model: Model) -> None:
+    def _run(self, job: BatchPredictionJob) -> None:
         """The whole life of a job, in a thread of its own."""
         job = msgspec.structs.replace(job, state=states.RUNNING, start_time=timestamp())
         held = ExitStack()
         try:
             try:
-                make_private(self._files.folder(job.name))
-                held.enter_context(holding(self._files.folder(job.name)))
-                self._files.change(job)
-                ended = self._predicted(job, model)
+                make_private(self.files.folder(job.name))
+                held.enter_context(holding(self.files.folder(job.name)))
+                self.files.change(job)
+                ended = self._predicted(job, self._find_model(f"{job.model}@{job.model_version_id}"))
             except VertexRefusal as refusal:
                 ended = _failed(refusal.status, refusal.message)
             except VtrainError as error:
@@ -182,7 +163,7 @@ class BatchPredictions:
             if self._cancelled(job.name).exists():
                 ended = ended | {"state": states.CANCELLED, "error": None}
             with suppress(StorageError):  # without room for its end, the job has failed with this emulator
-                self._files.change(job, end_time=timestamp(), **ended)
+                self.files.change(job, end_time=timestamp(), **ended)
         finally:
             self._servers.stop(job.name)
             self._running.discard(job.name)
@@ -266,6 +247,20 @@ class BatchPredictions:
             raise ConfigError(f"the model answered {len(instances)} instances with {len(predictions)} values")
         return predictions
 
+    MESSAGES = (BatchPredictionJob,)
+    SERVICES: ClassVar[Services] = {
+        "JobService": {
+            BATCH_PREDICTION_JOBS: job_methods(
+                "BatchPredictionJob",
+                create_at_once,
+                StoredResources.get,
+                StoredResources.list_page,
+                cancel,
+                delete,
+            )
+        }
+    }
+
 
 def _failed(status: str, message: str) -> dict[str, Any]:
     """The fields of a job that has failed."""
@@ -277,10 +272,7 @@ def _status(status: str, message: str) -> Status:
 
 
 def _check(job: BatchPredictionJob) -> None:
-    """Raise VertexRefusal for a job that lacks something, or asks for what is not emulated."""
     source, target = job.input_config, job.output_config
-    if not job.display_name:
-        raise invalid("batch_prediction_job.display_name is required.")
     if not job.model:
         raise invalid("batch_prediction_job.model is required: an unmanaged container is not emulated.")
     if source is None or target is None or not (source.gcs_source or source.bigquery_source):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from pathlib import Path
+from typing import ClassVar
 
 from vtrain.emulator.vertex.documents import read_request
 from vtrain.emulator.vertex.instance_files import matching, opened
-from vtrain.emulator.vertex.operations import Operations
-from vtrain.emulator.vertex.stored_resources import StoredResources
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.stored_resources import StoredResources, life, update_method
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import OPERATION, WHOLE, Document, Method, Services, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.messages.batch_prediction_job import GcsSource
 from vtrain.messages.kept_resources import Dataset
@@ -23,9 +23,9 @@ from vtrain.times import timestamp
 class Datasets(StoredResources[Dataset]):
     """The datasets of one home."""
 
-    def __init__(self, home: Path, operations: Operations) -> None:
-        super().__init__(home, DATASETS, Dataset, operations)
-        self._buckets = LocalBuckets(home)
+    def __init__(self, service: TrainingService) -> None:
+        super().__init__(service.home, DATASETS, Dataset, service.operations)
+        self._buckets = LocalBuckets(service.home)
 
     def import_data(self, call: VertexCall) -> Document:
         """Keep where data lie."""
@@ -86,6 +86,18 @@ class Datasets(StoredResources[Dataset]):
                 "pattern in Cloud Storage."
             )
         return uris[0]
+
+    MESSAGES = (Dataset,)
+    SERVICES: ClassVar[Services] = {
+        "DatasetService": {
+            DATASETS: (
+                *life("Dataset", reads=("readMask",), is_slow=True),
+                update_method("Dataset"),
+                Method("ImportData", "POST", "*:import", import_data, OPERATION, WHOLE, ("importConfigs",)),
+                Method("ExportData", "POST", "*:export", export_data, OPERATION, WHOLE, ("exportConfig",)),
+            )
+        }
+    }
 
 
 def _sources(dataset: Dataset) -> list[str]:

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from vtrain.emulator.vertex.vertex_call import field_of
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import VtrainError
-from vtrain.messages.batch_prediction_job import BatchPredictionJob
 from vtrain.messages.codec import (
     Field,
     camel_case,
@@ -24,51 +24,19 @@ from vtrain.messages.codec import (
     to_document,
     with_json_names,
 )
-from vtrain.messages.endpoint import Endpoint
-from vtrain.messages.kept_resources import (
-    Dataset,
-    Tensorboard,
-    TensorboardExperiment,
-    TensorboardRun,
-    TensorboardTimeSeries,
-)
-from vtrain.messages.metadata_resources import Artifact, Context, Execution, MetadataSchema, MetadataStore
 from vtrain.messages.names import (
-    ARTIFACTS,
     BATCH_PREDICTION_JOBS,
-    CONTEXTS,
     DATASETS,
     ENDPOINTS,
-    EXECUTIONS,
     LOCAL_PROJECT,
-    METADATA_SCHEMAS,
     METADATA_STORES,
-    TENSORBOARD_EXPERIMENTS,
-    TENSORBOARD_RUNS,
     TENSORBOARDS,
-    TIME_SERIES,
 )
 from vtrain.messages.resources import RESOURCES
 from vtrain.messages.structs import Resource
 
-EMULATED: dict[str, type[Resource]] = {
-    **RESOURCES,
-    ENDPOINTS: Endpoint,
-    BATCH_PREDICTION_JOBS: BatchPredictionJob,
-    TENSORBOARDS: Tensorboard,
-    TENSORBOARD_EXPERIMENTS: TensorboardExperiment,
-    TENSORBOARD_RUNS: TensorboardRun,
-    TIME_SERIES: TensorboardTimeSeries,
-    DATASETS: Dataset,
-    METADATA_STORES: MetadataStore,
-    CONTEXTS: Context,
-    EXECUTIONS: Execution,
-    ARTIFACTS: Artifact,
-    METADATA_SCHEMAS: MetadataSchema,
-}
-"""The collections that are emulated, and the message of each; `*` is the id of a parent."""
 M = TypeVar("M", bound=msgspec.Struct)
-_ROOTS = "|".join(collection for collection in EMULATED if "/" not in collection)
+_ROOTS = "|".join((*RESOURCES, ENDPOINTS, BATCH_PREDICTION_JOBS, TENSORBOARDS, DATASETS, METADATA_STORES))
 _NAME = re.compile(rf"projects/([^/]{{1,100}})/locations/[^/]{{1,100}}/(?:{_ROOTS})/")
 _VERBATIM = frozenset(("args", "command", "env", "labels"))
 """Fields whose texts are the user's own, whatever they look like."""
@@ -78,9 +46,9 @@ MOST_BITS = 1023
 """Bits of a whole number: a double takes no more."""
 
 
-def listed_as(cls: type[Resource]) -> str:
+def listed_as(cls: type[msgspec.Struct]) -> str:
     """The field of a list's answer that holds resources of this kind."""
-    name = cls.__name__[0].lower() + cls.__name__[1:]
+    name = field_of(cls.__name__)
     return name if name.endswith("s") else f"{name}s"
 
 

@@ -11,18 +11,25 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from vtrain.backends.model_interface import ModelServer
 from vtrain.emulator.vertex.documents import read_request, updated
 from vtrain.emulator.vertex.model_servers import ModelServers, ServersBusy, ask_model
-from vtrain.emulator.vertex.operations import Operations
-from vtrain.emulator.vertex.resource_files import REGION, ResourceFiles
-from vtrain.emulator.vertex.resource_listing import list_all
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.resource_files import EVERYWHERE
+from vtrain.emulator.vertex.stored_resources import StoredResources, life, update_method
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import (
+    HTTP_BODY,
+    OPERATION,
+    WHOLE,
+    Document,
+    Method,
+    Services,
+    VertexCall,
+)
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, words_of
 from vtrain.errors import ConfigError, ServiceError, VtrainError
 from vtrain.messages.codec import to_document
@@ -30,7 +37,6 @@ from vtrain.messages.endpoint import DeployedModel, Endpoint
 from vtrain.messages.model import Model
 from vtrain.messages.names import ENDPOINTS
 from vtrain.runtime.serving.serving_contract import ask_raw, served
-from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
 _OWN_ID = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[1-9][0-9]{0,8}")
@@ -43,6 +49,7 @@ _CHANGEABLE = frozenset(
     "clientConnectionConfig".split()
 )
 """The fields that an update changes."""
+_PRIVATE = "enablePrivateServiceConnect privateServiceConnectConfig network dedicatedEndpointEnabled".split()
 _MUTABLE = frozenset(
     "dedicatedResources automaticResources disableContainerLogging enableAccessLogging".split()
 )
@@ -52,76 +59,46 @@ _NEW = "0"
 """In a traffic split the model that is just being deployed."""
 
 
-class Endpoints:
+class Endpoints(StoredResources[Endpoint]):
     """The endpoints of one home. Several threads use it."""
 
-    def __init__(
-        self,
-        home: Path,
-        operations: Operations,
-        servers: ModelServers,
-        find_model: Callable[[str], Model],
-    ) -> None:
-        """`find_model` gives the model of a name in a request."""
-        self._files = ResourceFiles(home, ENDPOINTS, Endpoint)
-        self._find_model = find_model
-        self._operations = operations
-        self._servers = servers
+    own_ids = _OWN_ID
+    changeable = _CHANGEABLE
 
-    def create_endpoint(self, call: VertexCall) -> Document:
-        """Make an endpoint without models."""
-        own_id = call.text("endpointId")
-        if own_id and not _OWN_ID.fullmatch(own_id):
-            raise invalid(f"endpoint_id: {own_id[:100]!r} is no id of an endpoint.")
-        if not REGION.fullmatch(call.location):
-            raise invalid(f"{call.location[:100]!r} is not a region.")
-        wanted = read_request(Endpoint, call.body, "endpoint")
-        if not wanted.display_name:
-            raise invalid(
-                "List of found errors:\t1.Field: endpoint.display_name; Message: Required field is not set.\t"
-            )
-        is_private = wanted.enable_private_service_connect or wanted.private_service_connect_config
-        if is_private or wanted.network or wanted.dedicated_endpoint_enabled:
+    def __init__(self, service: TrainingService) -> None:
+        super().__init__(service.home, ENDPOINTS, Endpoint, service.operations)
+        self.servers = ModelServers(service.home, service.backend, service.tell)
+        self._find_model = service.model_of
+
+    def completed(self, document: Document) -> Any:
+        """A new endpoint, which has no models."""
+        return super().completed({**document, "trafficSplit": {}})
+
+    def check(self, document: Document) -> None:
+        """Raise VertexRefusal also for an endpoint that is private, or has a server of its own."""
+        if any(document.get(name) for name in _PRIVATE):
             raise VertexRefusal(
                 "UNIMPLEMENTED",
                 "The emulator has public shared endpoints alone: no dedicated or private ones.",
             )
-        named = call.of_one(own_id or random_job_id())
-        now = timestamp()
-        made = msgspec.structs.replace(
-            wanted, name=named.name, traffic_split={}, create_time=now, update_time=now
-        )
-        self._files.add(made)
-        answer = {"@type": call.type_url("Endpoint"), **to_document(made)}
-        return self._operations.add(named, answer, "CreateEndpointOperationMetadata")
+        super().check(document)
 
-    def get_endpoint(self, call: VertexCall) -> Document:
-        """An endpoint with its models."""
-        return to_document(self._files.find(call.name))
-
-    def list_endpoints(self, call: VertexCall) -> Document:
-        """A page of the endpoints of a region, or of all."""
-        return list_all(call, map(to_document, self._files.all(call.location)))
-
-    def update_endpoint(self, call: VertexCall) -> Document:
-        """Change fields of an endpoint."""
-        wanted = read_request(Endpoint, call.body, "endpoint")
+    def updated(self, found: Endpoint, wanted: Any, mask: str) -> Endpoint:
+        """An endpoint with other fields, of which the shares of the traffic are checked."""
         wanted = msgspec.structs.replace(wanted, traffic_split=_shares(wanted.traffic_split))
-        with self._files.changing(call.name) as found:
-            changed = updated(found, wanted, call.text("updateMask"), _CHANGEABLE)
-            _check_split(changed.traffic_split, {one.id for one in found.deployed_models})
-            return to_document(self._files.change(changed))
+        changed = super().updated(found, wanted, mask)
+        _check_split(changed.traffic_split, {one.id for one in found.deployed_models})
+        return changed
 
-    def delete_endpoint(self, call: VertexCall) -> Document:
+    def delete(self, call: VertexCall) -> Document:
         """Remove an endpoint that has no models."""
-        with self._files.changing(call.name) as found:
+        with self.files.changing(call.name) as found:
             if ids := [one.id for one in found.deployed_models]:
                 raise VertexRefusal(
                     "FAILED_PRECONDITION",
                     f"The endpoint {call.name} has deployed models: {', '.join(ids)}. Undeploy them first.",
                 )
-            self._files.remove(call.name)
-        return self._operations.deleted(call)
+            return super().delete(call)
 
     # models
 
@@ -133,7 +110,7 @@ class Endpoints:
             raise invalid(f"deployed_model.id: {wanted.id[:100]!r} is no number of 1 to 10 digits.")
         if wanted.shared_resources:
             raise VertexRefusal("UNIMPLEMENTED", "The emulator has no deployment resource pools.")
-        found, model = self._files.find(call.name), self._find_model(wanted.model)
+        found, model = self.files.find(call.name), self._find_model(wanted.model)
         deployed = msgspec.structs.replace(
             wanted,
             id=wanted.id or str(random.randrange(1, 10**10)),
@@ -148,18 +125,18 @@ class Endpoints:
             key = _key(call.name, deployed.id)
             try:
                 self._start(key, model)
-                with self._files.changing(call.name) as now:
+                with self.files.changing(call.name) as now:
                     _check_new(now, deployed.id, split)
                     self._find_model(f"{model.name}@{model.version_id}")  # it may be deleted by now
                     shares = {deployed.id if name == _NEW else name: share for name, share in split.items()}
-                    self._files.change(
+                    self.files.change(
                         now,
                         deployed_models=(*now.deployed_models, deployed),
                         traffic_split=shares or now.traffic_split,
                     )
             except (VertexRefusal, VtrainError) as error:
                 if getattr(error, "status", "") != "ALREADY_EXISTS":  # else another deployment's server
-                    self._servers.stop(key)
+                    self.servers.stop(key)
                 raise
             return {
                 "@type": call.type_url("DeployModelResponse"),
@@ -171,7 +148,7 @@ class Endpoints:
     def undeploy_model(self, call: VertexCall) -> Document:
         """Take a model from an endpoint; the operation ends with its server."""
         wanted, split = call.text("deployedModelId"), _shares(call.fields.get("trafficSplit") or {})
-        with self._files.changing(call.name) as found:
+        with self.files.changing(call.name) as found:
             left = tuple(one for one in found.deployed_models if one.id != wanted)
             if len(left) == len(found.deployed_models):
                 raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted[:100]!r}.")
@@ -185,10 +162,10 @@ class Endpoints:
                 )
             shares = {name: share for name, share in shares.items() if name != wanted}
             _check_split(shares, {one.id for one in left})
-            self._files.change(found, deployed_models=left, traffic_split=shares)
+            self.files.change(found, deployed_models=left, traffic_split=shares)
 
         def work() -> Document:
-            self._servers.stop(_key(call.name, wanted))
+            self.servers.stop(_key(call.name, wanted))
             return {"@type": call.type_url("UndeployModelResponse")}
 
         return self._operations.begin(call, work, "UndeployModelOperationMetadata")
@@ -196,12 +173,12 @@ class Endpoints:
     def mutate_deployed_model(self, call: VertexCall) -> Document:
         """Change the resources of a deployed model."""
         wanted = read_request(DeployedModel, call.fields.get("deployedModel", {}), "deployed_model")
-        with self._files.changing(call.name) as found:
+        with self.files.changing(call.name) as found:
             one = next((each for each in found.deployed_models if each.id == wanted.id), None)
             if one is None:
                 raise VertexRefusal("NOT_FOUND", f"{call.name} has no deployed model {wanted.id[:100]!r}.")
             changed = updated(one, wanted, call.text("updateMask"), _MUTABLE)
-            self._files.change(
+            self.files.change(
                 found,
                 deployed_models=tuple(changed if each is one else each for each in found.deployed_models),
             )
@@ -246,7 +223,7 @@ class Endpoints:
 
     def _chosen(self, call: VertexCall) -> tuple[DeployedModel, Model]:
         """One of the models of an endpoint, by their shares of the traffic."""
-        found = self._files.find(call.name)
+        found = self.files.find(call.name)
         ids = {one.id: one for one in found.deployed_models}
         shares = {name: share for name, share in found.traffic_split.items() if share > 0 and name in ids}
         if not shares:
@@ -258,7 +235,7 @@ class Endpoints:
     def uses(self) -> dict[tuple[str, str], list[Document]]:
         """Where models are deployed, by name and version: `Model.deployed_models`."""
         found: dict[tuple[str, str], list[Document]] = {}
-        for endpoint in self._files.all():
+        for endpoint in self.files.below(EVERYWHERE):
             for one in endpoint.deployed_models:
                 use = {"endpoint": endpoint.name, "deployedModelId": one.id}
                 found.setdefault((one.model, one.model_version_id), []).append(use)
@@ -267,7 +244,7 @@ class Endpoints:
     def _start(self, key: str, model: Model) -> None:
         """Start the server of a model. One that nothing here can serve is deployed without."""
         try:
-            with self._servers.using(key, model):
+            with self.servers.using(key, model):
                 pass
         except ServiceError as error:
             raise VertexRefusal("FAILED_PRECONDITION", words_of(error)) from None
@@ -278,15 +255,15 @@ class Endpoints:
         """What the healthy server of a deployed model answers. Raises VertexRefusal."""
         with ExitStack() as stack:
             try:
-                server = stack.enter_context(self._servers.using(key, model))
+                server = stack.enter_context(self.servers.using(key, model))
             except ServersBusy as error:
                 raise VertexRefusal("RESOURCE_EXHAUSTED", words_of(error)) from None
             except VtrainError as error:
                 raise VertexRefusal("FAILED_PRECONDITION", words_of(error)) from None
             endpoint, _, deployed_id = key.rpartition("/")
-            if all(one.id != deployed_id for one in self._files.find(endpoint).deployed_models):
+            if all(one.id != deployed_id for one in self.files.find(endpoint).deployed_models):
                 stack.close()
-                self._servers.stop(key)  # it was undeployed while its server started
+                self.servers.stop(key)  # it was undeployed while its server started
                 raise VertexRefusal("NOT_FOUND", f"{endpoint} has no deployed model {deployed_id}.")
             try:
                 return ask(server)
@@ -294,6 +271,30 @@ class Endpoints:
                 raise invalid(error.message) from None
             except VtrainError as error:
                 raise VertexRefusal("INTERNAL", words_of(error)) from None
+
+    MESSAGES = (Endpoint,)
+    SERVICES: ClassVar[Services] = {
+        "EndpointService": {
+            ENDPOINTS: (
+                *life("Endpoint", created=("endpointId",), is_slow=True),
+                update_method("Endpoint"),
+                Method("DeployModel", "POST", "*:deployModel", deploy_model, OPERATION, WHOLE,
+                       ("deployedModel", "trafficSplit"), "endpoint"),
+                Method("UndeployModel", "POST", "*:undeployModel", undeploy_model, OPERATION, WHOLE,
+                       ("deployedModelId", "trafficSplit"), "endpoint"),
+                Method("MutateDeployedModel", "POST", "*:mutateDeployedModel", mutate_deployed_model,
+                       OPERATION, WHOLE, ("deployedModel", "updateMask"), "endpoint"),
+            )
+        },
+        "PredictionService": {
+            ENDPOINTS: (
+                Method("Predict", "POST", "*:predict", predict, "PredictResponse", WHOLE,
+                       ("instances", "parameters", "labels"), "endpoint"),
+                Method("RawPredict", "POST", "*:rawPredict", raw_predict, HTTP_BODY, WHOLE, ("httpBody",),
+                       "endpoint"),
+            )
+        },
+    }  # fmt: skip
 
 
 def _key(endpoint: str, deployed_id: str) -> str:

@@ -1,8 +1,8 @@
 """The messages of the installed google-cloud-aiplatform and its relative, without the rest of them.
 
-The whole library takes four seconds and 110 MB to import, of which its messages are a tenth. They are
-loaded by putting the two packages above them in place without running their `__init__`, in a process that
-imports nothing else of the library. Measured by `benchmarks/emulator.py`.
+The whole library takes four seconds and 110 MB to import, of which its messages are a tenth. Those of a
+service are loaded by its first call, and by putting the two packages above them in place without running
+their `__init__`, in a process that imports nothing else of the library. Measured by `benchmarks/emulator.py`.
 """
 
 from __future__ import annotations
@@ -14,51 +14,19 @@ from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
 
+from vtrain.emulator.vertex.vertex_refusals import snake_case
+
 VERSIONS = ("v1", "v1beta1")
-_SERVICES = (
-    "job_service",
-    "pipeline_service",
-    "persistent_resource_service",
-    "model_service",
-    "endpoint_service",
-    "prediction_service",
-    "tensorboard_service",
-    "dataset_service",
-    "metadata_service",
-)
-_RESOURCES = (
-    "custom_job",
-    "hyperparameter_tuning_job",
-    "training_pipeline",
-    "persistent_resource",
-    "model",
-    "endpoint",
-    "batch_prediction_job",
-    "tensorboard",
-    "tensorboard_experiment",
-    "tensorboard_run",
-    "tensorboard_time_series",
-    "dataset",
-    "metadata_schema",
-    "metadata_store",
-    "context",
-    "execution",
-    "artifact",
-    "lineage_subgraph",
-)
 
 
 @cache
-def load_messages(version: str) -> dict[str, Any]:
-    """The message classes of a version's services by name, such as `CreateCustomJobRequest`."""
+def load_message(version: str, service: str, name: str) -> Any:
+    """The class of a message: of the module of a service, such as `JobService`, or of a module of its own."""
     package = f"google.cloud.aiplatform_{version}"
     _put_in_place(package)
     _put_in_place(f"{package}.types")
-    found: dict[str, Any] = {}
-    for name in (*_SERVICES, *_RESOURCES):
-        module = import_module(f"{package}.types.{name}")
-        found |= {key: value for key, value in vars(module).items() if not key.startswith("_")}
-    return found
+    own = vars(import_module(f"{package}.types.{snake_case(service)}")).get(name)
+    return (own or getattr(import_module(f"{package}.types.{snake_case(name)}"), name)).pb()
 
 
 def load_project_messages() -> tuple[Any, Any]:

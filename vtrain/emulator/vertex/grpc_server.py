@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 from google.api import httpbody_pb2
@@ -18,11 +20,19 @@ from google.rpc import error_details_pb2
 
 from vtrain.atomic import scratch_folder
 from vtrain.emulator.request_log import OncePerHost, Tell, timed
-from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_messages, load_project_messages
-from vtrain.emulator.vertex.methods import METHODS, OPERATIONS, SERVICES, pattern_of
-from vtrain.emulator.vertex.rest import client_answer
+from vtrain.emulator.vertex.documents import with_project
+from vtrain.emulator.vertex.grpc_messages import VERSIONS, load_message, load_project_messages
+from vtrain.emulator.vertex.methods import methods_of, pattern_of
 from vtrain.emulator.vertex.training_service import TrainingService
-from vtrain.emulator.vertex.vertex_call import EMPTY, HTTP_BODY, OPERATION, WHOLE, Method, VertexCall
+from vtrain.emulator.vertex.vertex_call import (
+    EMPTY,
+    HTTP_BODY,
+    OPERATION,
+    OPERATIONS,
+    WHOLE,
+    Method,
+    VertexCall,
+)
 from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of, snake_case
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
@@ -35,7 +45,10 @@ LARGEST_MESSAGE = 10 << 20
 CLOSE_SECONDS = 5.0
 MOST_SAID = 2000
 """Characters of an error."""
-PROJECTS = "google.cloud.resourcemanager.v3.Projects"
+PROJECT = "/google.cloud.resourcemanager.v3.Projects/GetProject"
+_METHOD = re.compile(
+    rf"/(?:google\.cloud\.aiplatform\.({'|'.join(VERSIONS)})\.(\w+)|google\.longrunning\.Operations)/(\w+)"
+)
 
 
 @contextmanager
@@ -49,13 +62,7 @@ def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell)
         ThreadPoolExecutor(THREADS),
         options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
     )
-    for version in VERSIONS:
-        for name, methods in SERVICES.items():
-            handlers = {method.rpc: _handler(service, method, version, tell) for method in methods}
-            named = name.format(version=version)
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
-    projects = {"GetProject": _project_handler(project)}
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PROJECTS, projects), _Unknown()))
+    server.add_generic_rpc_handlers((_Methods(service, project, tell),))
     with _private_place(home) as place:
         server.add_insecure_port(f"unix:{place}")
         server.start()
@@ -79,41 +86,79 @@ def _private_place(home: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
-class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Methods that are not emulated."""
+class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """All methods. Those that are emulated load what they need with their first call; others are refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, service: TrainingService, project: str, tell: Tell) -> None:
+        self._service = service
+        self._project = project
+        self._tell = tell
+        self._handlers: dict[str, Any] = {}
         self._refused = OncePerHost()
 
     def service(self, details: Any) -> Any:
+        """The handler of a method."""
+        name = details.method
+        if name not in self._handlers:
+            called = _find(name)
+            if called is not None:
+                self._handlers[name] = _handler(self._service, called, self._tell)
+            elif name == PROJECT:
+                self._handlers[name] = _project_handler(self._project)
+            else:
+                return grpc.unary_unary_rpc_method_handler(partial(self._refuse, name))
+        return self._handlers[name]
+
+    def _refuse(self, name: str, _message: bytes, context: grpc.ServicerContext) -> None:
         """Refuse with a sentence; the default has none that names the method."""
-
-        def refuse(_message: bytes, context: grpc.ServicerContext) -> None:
-            sentence = f"The emulator does not emulate {details.method}."
-            if not details.method.startswith("/google.cloud.aiplatform."):
-                self._refused.record(details.method.rpartition("/")[0], sentence)
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, sentence)
-
-        return grpc.unary_unary_rpc_method_handler(refuse)
+        sentence = f"The emulator does not emulate {name}."
+        if not name.startswith("/google.cloud.aiplatform."):
+            self._refused.record(name.rpartition("/")[0], sentence)
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, sentence)
 
 
-def _handler(service: TrainingService, method: Method, version: str, tell: Tell) -> Any:
-    name = f"{method.rpc}Request"
+class _CalledMethod(NamedTuple):
+    """A method of a version of the API."""
+
+    service: str
+    collection: str
+    method: Method
+    version: str
+
+    def message(self, name: str) -> Any:
+        """The class of one of its messages."""
+        if self.service == "Operations" or name == OPERATION:
+            return empty_pb2.Empty if name == EMPTY else getattr(operations_pb2, name)
+        of_all = {EMPTY: empty_pb2.Empty, HTTP_BODY: httpbody_pb2.HttpBody}
+        return of_all.get(name) or load_message(self.version, self.service, name)
+
+
+def _find(name: str) -> _CalledMethod | None:
+    """The method of a name in gRPC; None where it is not emulated."""
+    found = _METHOD.fullmatch(name)
+    if found is None:
+        return None
+    version, service, rpc = found[1] or VERSIONS[0], found[2] or "Operations", found[3]
+    every = ((name, method) for name, methods in methods_of(service).items() for method in methods)
+    called = (_CalledMethod(service, name, method, version) for name, method in every if method.rpc == rpc)
+    return next(called, None)
+
+
+def _handler(service: TrainingService, called: _CalledMethod, tell: Tell) -> Any:
+    method = called.method
 
     def run(data: bytes, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
-            messages = load_messages(version)  # by the first call: clients use one version alone
-            request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
-            return carry_out(_read(request, data, context), context)
+            return carry_out(_read(called.message(f"{method.rpc}Request"), data, context), context)
 
     def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
         try:
             fields = json_format.MessageToDict(message)
-            call = call_of(method, fields, version)
-            found = client_answer(method, method.handler(service, call), call.place.project, numbers=False)
-            answer = _answer_of(method, load_messages(version))()
-            return json_format.ParseDict(found, answer, ignore_unknown_fields=True)
+            call = call_of(method, called.collection, fields, called.version)
+            found = method.handler(service.part(called.collection), call)
+            named = with_project(found, call.place.project, only=LOCAL_PROJECT)
+            return json_format.ParseDict(named, called.message(method.answer)(), ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
             _abort(
                 context,
@@ -167,7 +212,7 @@ def project_of(method: Method, message: Any) -> str:
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
 
-def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
+def call_of(method: Method, collection: str, fields: dict[str, Any], version: str) -> VertexCall:
     """A request of gRPC as one of REST, of a version of the API. Raises VertexRefusal for an invalid name."""
     if method.of_one:  # of an update the name is in the resource
         named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
@@ -180,24 +225,10 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> VertexCall:
     project, location, rest = parts[1], parts[3], parts[4:]
     resource_id = rest.pop() if method.of_one and rest else ""
     if not method.of_one:
-        rest.append(_collection(method).rpartition("/")[2])
-    if _collection(method) not in (OPERATIONS, pattern_of(rest)):
+        rest.append(collection.rpartition("/")[2])
+    if collection not in (OPERATIONS, pattern_of(rest)):
         raise VertexRefusal(
             "INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method."
         )
     place = ResourceName(project=project, location=location, collection="/".join(rest), id=resource_id)
     return VertexCall(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
-
-
-def _collection(method: Method) -> str:
-    return next(collection for collection, methods in METHODS.items() if method in methods)
-
-
-def _answer_of(method: Method, messages: dict[str, Any]) -> Any:
-    if method.answer == EMPTY:
-        return empty_pb2.Empty
-    if method.answer == HTTP_BODY:
-        return httpbody_pb2.HttpBody
-    if method.answer in messages and method.answer != OPERATION:
-        return messages[method.answer].pb()
-    return getattr(operations_pb2, method.answer)

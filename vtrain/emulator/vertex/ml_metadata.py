@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -28,9 +27,19 @@ from vtrain.emulator.vertex.filters import (
     resource_test,
     wrong_filter,
 )
-from vtrain.emulator.vertex.operations import Operations
-from vtrain.emulator.vertex.stored_resources import StoredResources
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.stored_resources import FOUND, StoredResources, life, update_method
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import (
+    OPERATION,
+    PAGE,
+    WHOLE,
+    Document,
+    Handler,
+    Method,
+    Services,
+    VertexCall,
+    field_of,
+)
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.messages.codec import to_document
 from vtrain.messages.metadata_resources import (
@@ -38,6 +47,7 @@ from vtrain.messages.metadata_resources import (
     Context,
     Event,
     Execution,
+    LineageSubgraph,
     MetadataSchema,
     MetadataStore,
 )
@@ -119,10 +129,28 @@ class Nodes(StoredResources[N]):
         super().check(document)
 
 
+def _node_methods(noun: str, part: str, purge: Handler, delete: Handler, *deleted: str) -> tuple[Method, ...]:
+    """The life of a context, an execution or an artifact."""
+    own_id, removed = f"{field_of(noun)}Id", ("etag", *deleted)
+    return (
+        *life(noun, part, created=(own_id,), lists=FOUND, deleted=removed, delete=delete),
+        Method(f"Purge{noun}s", "POST", ":purge", purge, OPERATION, WHOLE, ("filter", "force")),
+        update_method(noun, part, "allowMissing"),
+    )
+
+
+def _actions(named: str, *actions: tuple[Any, ...]) -> Iterator[Method]:
+    """Methods whose actions have their names: verb, name, handler, and fields of the request."""
+    for verb, rpc, handler, *fields in actions:
+        answer, body = ("LineageSubgraph", "") if verb == "GET" else (f"{rpc}Response", WHOLE)
+        yield Method(rpc, verb, f"*:{field_of(rpc)}", handler, answer, body, tuple(fields), named)
+
+
 class MlMetadata:
     """The metadata stores of one home. Several threads use it."""
 
-    def __init__(self, home: Path, operations: Operations) -> None:
+    def __init__(self, service: TrainingService) -> None:
+        home, operations = service.home, service.operations
         self._links = threading.Lock()
         """Held while links are made, and while what they lead to is removed with them."""
         self.stores = StoredResources[MetadataStore](
@@ -325,6 +353,47 @@ class MlMetadata:
         if field.startswith("metadata."):
             return _metadata_test(restriction)
         return resource_test(msgspec.structs.replace(restriction, value=wanted), _FIELDS)
+
+    MESSAGES = (MetadataStore, Context, Execution, Artifact, MetadataSchema, LineageSubgraph)
+    SERVICES: ClassVar[Services] = {
+        "MetadataService": {
+            METADATA_STORES: life(
+                "MetadataStore",
+                "stores",
+                created=("metadataStoreId",),
+                lists=PAGE,
+                deleted=("force",),
+                is_slow=True,
+            ),
+            CONTEXTS: (
+                *_node_methods("Context", "contexts", purge, delete, "force"),
+                *_actions(
+                    "context",
+                    ("POST", "AddContextArtifactsAndExecutions", add_members, "artifacts", "executions"),
+                    ("POST", "AddContextChildren", add_children, "childContexts"),
+                    ("POST", "RemoveContextChildren", remove_children, "childContexts"),
+                    ("GET", "QueryContextLineageSubgraph", query_context),
+                ),
+            ),
+            EXECUTIONS: (
+                *_node_methods("Execution", "executions", purge, delete),
+                *_actions(
+                    "execution",
+                    ("POST", "AddExecutionEvents", add_events, "events"),
+                    ("GET", "QueryExecutionInputsAndOutputs", query_inputs_and_outputs),
+                ),
+            ),
+            ARTIFACTS: (
+                *_node_methods("Artifact", "artifacts", purge, delete),
+                *_actions(
+                    "artifact", ("GET", "QueryArtifactLineageSubgraph", query_artifact, "maxHops", "filter")
+                ),
+            ),
+            METADATA_SCHEMAS: life(
+                "MetadataSchema", "schemas", created=("metadataSchemaId",), lists=("filter", *PAGE)
+            )[:-1],  # without a removal, which the API does not have
+        }
+    }
 
 
 def _metadata_test(restriction: Restriction) -> Test:

@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from vtrain.emulator.vertex.documents import masked
 from vtrain.emulator.vertex.filters import Restriction, Test, read_filter
+from vtrain.emulator.vertex.resource_files import ResourceFiles
 from vtrain.emulator.vertex.vertex_call import Document, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import invalid
-from vtrain.messages.codec import camel_case
+from vtrain.messages.codec import camel_case, to_document
+from vtrain.messages.structs import Resource
 
+R = TypeVar("R", bound=Resource)
 PAGE = 100
 LARGEST_PAGE = 1000
 Pages = Callable[[int, str], tuple[list[Document], str]]
 """A page of at most so many documents behind a token, and the next token."""
 
 
-def list_page(call: VertexCall, pages: Pages) -> Document:
-    """A page of the jobs that pass the filter of a request.
+def list_page(
+    call: VertexCall,
+    pages: Pages,
+    *,
+    listed: str = "",
+    test_of: Callable[[Restriction], Test] | None = None,
+) -> Document:
+    """A page of the resources that pass the filter of a request.
 
-    Raises VertexRefusal for a filter, a size or a token that is invalid.
+    `listed` is the field of the answer, where it is not the collection; `test_of` reads restrictions that
+    the filters of other resources do not have. Raises VertexRefusal for a filter, a size or a token that is
+    invalid.
     """
-    passes, size, token = _asked(call, None)
+    passes, size, token = _asked(call, test_of)
     found: list[Document] = []
-    while not found:  # a page without any would look like an end to some clients
-        documents, token = pages(size, token)
-        found = [one for one in documents if passes(one)]
+    while len(found) < size:
+        documents, token = pages(size - len(found), token)
+        found += filter(passes, documents)
         if not token:
             break
-    return _answer(call, found, token)
+    return _answer(call, found, token, listed)
 
 
 def list_all(
@@ -39,16 +50,31 @@ def list_all(
     listed: str = "",
     test_of: Callable[[Restriction], Test] | None = None,
 ) -> Document:
-    """The same of resources that are all at hand, in the order that the client wants.
-
-    `listed` is the field of the answer, where it is not the collection; `test_of` reads restrictions that
-    the filters of other resources do not have.
-    """
+    """The same of resources that are all at hand, in the order that the client wants."""
     passes, size, token = _asked(call, test_of)
     start = int(token or 0)
     found = _in_order([one for one in documents if passes(one)], call.text("orderBy"))
     end = start + size
     return _answer(call, found[start:end], str(end) if end < len(found) else "", listed)
+
+
+def list_files(
+    call: VertexCall,
+    files: ResourceFiles[R],
+    shown: Callable[[R], Document] = to_document,
+    *,
+    listed: str = "",
+    test_of: Callable[[Restriction], Test] | None = None,
+) -> Document:
+    """The same of resources in files, `shown` as the API has them; without an order the newest first."""
+    if call.text("orderBy").strip():
+        return list_all(call, map(shown, files.below(call.parent)), listed=listed, test_of=test_of)
+
+    def pages(size: int, token: str) -> tuple[list[Document], str]:
+        found, token = files.page(call.parent, size, token)
+        return [shown(one) for one in found], token
+
+    return list_page(call, pages, listed=listed, test_of=test_of)
 
 
 def _asked(call: VertexCall, test_of: Callable[[Restriction], Test] | None) -> tuple[Test, int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
@@ -18,7 +18,6 @@ from starlette.routing import Route
 from vtrain.emulator.storage.bodies import receive_body
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.emulator.vertex.documents import (
-    EMULATED,
     check_shape,
     in_camel_case,
     listed_as,
@@ -27,13 +26,12 @@ from vtrain.emulator.vertex.documents import (
     with_project,
 )
 from vtrain.emulator.vertex.logging_api import list_entries
-from vtrain.emulator.vertex.methods import find_method
+from vtrain.emulator.vertex.methods import find_method, pattern_of
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import HTTP_BODY, WHOLE, Document, Method, VertexCall
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
 from vtrain.messages.codec import camel_case
-from vtrain.messages.metadata_resources import LineageSubgraph
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 
 _PART = r"([^/:?]{1,200})"
@@ -144,34 +142,29 @@ def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Res
         fields |= in_camel_case(document, (*method.fields, "name", "parent"))
     version = "v1beta1" if request.scope["path"].startswith("/v1beta1/") else "v1"
     numbers = "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
-    answer = method.handler(service, VertexCall(place=place, fields=fields, body=document, version=version))
+    part = service.part(pattern_of(place.collection.split("/")))
+    answer = method.handler(part, VertexCall(place=place, fields=fields, body=document, version=version))
     if is_raw:
         ids = {
             "X-Vertex-AI-Endpoint-Id": place.id,
             "X-Vertex-AI-Deployed-Model-Id": answer["deployedModelId"],
         }
         return Response(b64decode(answer["data"]), headers={"Content-Type": answer["contentType"], **ids})
-    return as_json(client_answer(method, answer, place.project, numbers=numbers), 200)
+    if numbers:
+        answer = _with_numbers(method, part.MESSAGES, answer)
+    return as_json(with_project(answer, place.project, only=LOCAL_PROJECT), 200)
 
 
 def _http_body(request: Request, body: bytes) -> Document:
     return {"contentType": request.headers.get("content-type", ""), "data": b64encode(body).decode()}
 
 
-def client_answer(method: Method, answer: Document, project: str, *, numbers: bool) -> Document:
-    """The answer with names of the client's project, and with enums as it wants them."""
-    if numbers:
-        answer = _with_numbers(method, answer)
-    found: Document = with_project(answer, project, only=LOCAL_PROJECT)
-    return found
-
-
-def _with_numbers(method: Method, answer: Document) -> Document:
-    messages: dict[str, type[msgspec.Struct]] = {cls.__name__: cls for cls in EMULATED.values()}
-    messages["LineageSubgraph"] = LineageSubgraph
-    if method.answer in messages:
-        return with_enum_numbers(messages[method.answer], answer)
-    for cls in EMULATED.values():
+def _with_numbers(method: Method, messages: Sequence[type[msgspec.Struct]], answer: Document) -> Document:
+    """An answer that is one of the messages, or a list of one, with its enums as numbers."""
+    named = {cls.__name__: cls for cls in messages}
+    if method.answer in named:
+        return with_enum_numbers(named[method.answer], answer)
+    for cls in messages:
         listed = listed_as(cls)
         if isinstance(answer.get(listed), list):
             return {**answer, listed: [with_enum_numbers(cls, one) for one in answer[listed]]}

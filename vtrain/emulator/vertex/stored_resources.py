@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from re import Pattern
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -12,8 +13,16 @@ from vtrain.emulator.vertex.documents import listed_as, read_request, updated
 from vtrain.emulator.vertex.filters import Restriction, Test, resource_test
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_files import ID, REGION, ResourceFiles
-from vtrain.emulator.vertex.resource_listing import list_all
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.resource_listing import list_files
+from vtrain.emulator.vertex.vertex_call import (
+    OPERATION,
+    PAGE,
+    Document,
+    Handler,
+    Method,
+    VertexCall,
+    field_of,
+)
 from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
 from vtrain.messages.codec import camel_case, fields, from_document, to_document
 from vtrain.messages.structs import Resource
@@ -24,11 +33,16 @@ LARGEST = 1 << 20
 """Bytes of a resource that is only kept, as JSON."""
 _FIXED = frozenset(["valueType", "pluginName", "source"])
 """Fields that the API calls immutable."""
+FOUND = ("filter", *PAGE, "orderBy")
+"""The fields of requests for lists of such resources."""
 R = TypeVar("R", bound=Resource)
 
 
 class StoredResources(Generic[R]):
     """One collection of such resources."""
+
+    own_ids: Pattern[str] = ID
+    """The ids that clients may give."""
 
     def __init__(
         self,
@@ -48,7 +62,7 @@ class StoredResources(Generic[R]):
         filters.
         """
         self._noun = message.__name__
-        self._field = snake_case(self._noun).removeprefix("_")
+        self._field = snake_case(self._noun)
         self._message = message
         self._kept = cast(type[R], kept or message)
         self._needs = needs
@@ -79,8 +93,8 @@ class StoredResources(Generic[R]):
         if not REGION.fullmatch(call.location):
             raise invalid(f"{call.location[:100]!r} is not a region.")
         own_id = call.place.id or call.text(f"{camel_case(self._field)}Id")
-        if own_id and not ID.fullmatch(own_id):
-            raise invalid(f"{self._field}_id: {own_id[:200]!r} does not match {ID.pattern}.")
+        if own_id and not self.own_ids.fullmatch(own_id):
+            raise invalid(f"{self._field}_id: {own_id[:200]!r} does not match {self.own_ids.pattern}.")
         wanted = self._read(call)
         given = to_document(wanted)
         self.check(given)
@@ -118,10 +132,8 @@ class StoredResources(Generic[R]):
 
     def list_page(self, call: VertexCall) -> Document:
         """A page of the resources of a region, or of all, or below a parent."""
-        is_nested = "/" in call.place.collection
-        found = self.files.below(call.parent) if is_nested else self.files.all(call.location)
-        documents = map(self.shown, found)
-        return list_all(call, documents, listed=listed_as(self._message), test_of=self._test_of)
+        listed = listed_as(self._message)
+        return list_files(call, self.files, self.shown, listed=listed, test_of=self._test_of)
 
     def update(self, call: VertexCall) -> Document:
         """Change fields of a resource."""
@@ -163,3 +175,42 @@ class StoredResources(Generic[R]):
     def _operation(self, call: VertexCall, verb: str, resource: R) -> Document:
         answer = {"@type": call.type_url(self._noun), **self.shown(resource)}
         return self._operations.add(call, answer, f"{verb}{self._noun}OperationMetadata")
+
+
+def of_part(part: str, name: str) -> Handler:
+    """A handler that is a method of what `part`, an attribute, holds; where that is empty, of its owner."""
+    return lambda owner, call: getattr(getattr(owner, part) if part else owner, name)(call)
+
+
+def life(
+    noun: str,
+    part: str = "",
+    *,
+    created: tuple[str, ...] = (),
+    reads: tuple[str, ...] = (),
+    lists: tuple[str, ...] = (*FOUND, "readMask"),
+    deleted: tuple[str, ...] = (),
+    is_slow: bool = False,
+    delete: Handler | None = None,
+) -> tuple[Method, ...]:
+    """The methods that make, find, list and remove the resources of `of_part(part, …)`.
+
+    `created`, `reads`, `lists` and `deleted` are fields of their requests. With `is_slow` a creation is an
+    operation, as each removal is.
+    """
+    plural = noun if noun.endswith("s") else f"{noun}s"
+    create = of_part(part, "create" if is_slow else "create_at_once")
+    find, page, remove = (of_part(part, name) for name in ("get", "list_page", "delete"))
+    return (
+        Method(f"Create{noun}", "POST", "", create, OPERATION if is_slow else noun, field_of(noun), created),
+        Method(f"Get{noun}", "GET", "*", find, noun, fields=reads),
+        Method(f"List{plural}", "GET", "", page, f"List{plural}Response", fields=lists),
+        Method(f"Delete{noun}", "DELETE", "*", delete or remove, OPERATION, fields=deleted),
+    )
+
+
+def update_method(noun: str, part: str = "", *more: str, is_slow: bool = False) -> Method:
+    """The method that changes such a resource; `more` are fields of its request."""
+    handler = of_part(part, "update_slowly" if is_slow else "update")
+    answer, fields = OPERATION if is_slow else noun, ("updateMask", *more)
+    return Method(f"Update{noun}", "PATCH", "*", handler, answer, field_of(noun), fields)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -23,8 +23,16 @@ from vtrain.emulator.vertex.filters import (
 )
 from vtrain.emulator.vertex.operations import Operations
 from vtrain.emulator.vertex.resource_listing import list_all
-from vtrain.emulator.vertex.stored_resources import StoredResources
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.stored_resources import FOUND, StoredResources, life, update_method
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import (
+    WHOLE,
+    Document,
+    Method,
+    Services,
+    VertexCall,
+    field_of,
+)
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.errors import StorageError
 from vtrain.messages.codec import to_document
@@ -76,10 +84,16 @@ class Boards(StoredResources[Tensorboard]):
         return super().completed({**document, "blobStoragePathPrefix": f"{BLOBS}/{folder}"})
 
 
+def _life_below(noun: str, part: str) -> tuple[Method, ...]:
+    """The methods of what is in a TensorBoard."""
+    return (*life(noun, part, created=(f"{field_of(noun)}Id",)), update_method(noun, part))
+
+
 class Tensorboards:
     """The TensorBoards of one home. Several threads use it."""
 
-    def __init__(self, home: Path, operations: Operations) -> None:
+    def __init__(self, service: TrainingService) -> None:
+        home, operations = service.home, service.operations
         self.boards = Boards(home, operations)
         self.experiments = StoredResources[TensorboardExperiment](
             home, TENSORBOARD_EXPERIMENTS, TensorboardExperiment, operations, needs=()
@@ -213,6 +227,41 @@ class Tensorboards:
                 continue
             points[step] = {**point, "step": step}
         return [points[step] for step in sorted(points)]
+
+    MESSAGES = (Tensorboard, TensorboardExperiment, TensorboardRun, TensorboardTimeSeries)
+    SERVICES: ClassVar[Services] = {
+        "TensorboardService": {
+            TENSORBOARDS: (
+                *life("Tensorboard", "boards", is_slow=True),
+                update_method("Tensorboard", "boards", is_slow=True),
+                Method("BatchReadTensorboardTimeSeriesData", "GET", "*:batchRead", read_several,
+                       "BatchReadTensorboardTimeSeriesDataResponse", "", ("timeSeries",), "tensorboard"),
+            ),
+            TENSORBOARD_EXPERIMENTS: (
+                *_life_below("TensorboardExperiment", "experiments"),
+                Method("BatchCreateTensorboardTimeSeries", "POST", "*:batchCreate", create_series,
+                       "BatchCreateTensorboardTimeSeriesResponse", WHOLE, ("requests",), "parent"),
+                Method("WriteTensorboardExperimentData", "POST", "*:write", write_experiment,
+                       "WriteTensorboardExperimentDataResponse", WHOLE, ("writeRunDataRequests",),
+                       "tensorboardExperiment"),
+            ),
+            TENSORBOARD_RUNS: (
+                *_life_below("TensorboardRun", "runs"),
+                Method("BatchCreateTensorboardRuns", "POST", ":batchCreate", create_runs,
+                       "BatchCreateTensorboardRunsResponse", WHOLE, ("requests",)),
+                Method("WriteTensorboardRunData", "POST", "*:write", write_run,
+                       "WriteTensorboardRunDataResponse", WHOLE, ("timeSeriesData",), "tensorboardRun"),
+            ),
+            TIME_SERIES: (
+                *_life_below("TensorboardTimeSeries", "series"),
+                Method("ReadTensorboardTimeSeriesData", "GET", "*:read", read,
+                       "ReadTensorboardTimeSeriesDataResponse", "", ("maxDataPoints", "filter"),
+                       "tensorboardTimeSeries"),
+                Method("ExportTensorboardTimeSeriesData", "POST", "*:exportTensorboardTimeSeries", export,
+                       "ExportTensorboardTimeSeriesDataResponse", WHOLE, FOUND, "tensorboardTimeSeries"),
+            ),
+        }
+    }  # fmt: skip
 
 
 def _check_point(point: TimeSeriesDataPoint, series: TensorboardTimeSeries, data: TimeSeriesData) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -17,18 +18,25 @@ from vtrain.backends import Query
 from vtrain.backends.job_storage import GS
 from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
-from vtrain.emulator.vertex.batch_predictions import BatchPredictions
-from vtrain.emulator.vertex.datasets import Datasets
 from vtrain.emulator.vertex.documents import read_body, read_request, with_project
-from vtrain.emulator.vertex.endpoints import Endpoints
-from vtrain.emulator.vertex.ml_metadata import MlMetadata
-from vtrain.emulator.vertex.model_servers import ModelServers
+from vtrain.emulator.vertex.methods import part_of
 from vtrain.emulator.vertex.open_backends import OpenBackends
 from vtrain.emulator.vertex.operations import LONGEST_WAIT, Operations
 from vtrain.emulator.vertex.resource_files import EVERYWHERE, REGION
 from vtrain.emulator.vertex.resource_listing import LARGEST_PAGE, list_all, list_page
-from vtrain.emulator.vertex.tensorboards import Tensorboards
-from vtrain.emulator.vertex.vertex_call import Document, VertexCall
+from vtrain.emulator.vertex.vertex_call import (
+    EMPTY,
+    LIST,
+    OPERATION,
+    OPERATIONS,
+    PAGE,
+    WHOLE,
+    Document,
+    Method,
+    Services,
+    VertexCall,
+    job_methods,
+)
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.codec import to_document
@@ -36,14 +44,19 @@ from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.messages.names import (
     CUSTOM_JOBS,
+    DATASETS,
     DEFAULT_REGION,
+    ENDPOINTS,
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
+    MODELS,
+    PERSISTENT_RESOURCES,
+    TRAINING_PIPELINES,
     TRIAL_LABEL,
     parse_name,
 )
 from vtrain.messages.persistent_resource import PersistentResource
-from vtrain.messages.resources import JOBS, Job
+from vtrain.messages.resources import JOBS, RESOURCES, Job
 from vtrain.messages.states import has_ended
 from vtrain.messages.structs import Operation
 from vtrain.messages.training_pipeline import InputDataConfig, TrainingPipeline
@@ -80,24 +93,39 @@ class TrainingService:
         model's server starts.
         """
         self.home = home
+        self.backend = backend
+        self.tell = tell
         self.calls = Calls()
         self.backends = OpenBackends(home, backend, aip_dirs, port)
+        self.operations = Operations()
         self._most_jobs = most_jobs
         self._creating = threading.Lock()
-        self._operations = Operations()
-        self.servers = ModelServers(home, backend, tell)
-        self.endpoints = Endpoints(home, self._operations, self.servers, self._model_of)
-        self.tensorboards = Tensorboards(home, self._operations)
-        self.datasets = Datasets(home, self._operations)
-        self.metadata = MlMetadata(home, self._operations)
-        self.batch_predictions = BatchPredictions(home, self._operations, self.servers, self._model_of)
+        self._parts: dict[type[Any], Any] = {}
+        self._opening = threading.RLock()
+
+    def part(self, collection: str) -> Any:
+        """The part of the service that a collection belongs to, made when it is first asked for."""
+        cls = part_of(collection)
+        if isinstance(self, cls):
+            return self
+        with self._opening:  # a part may ask for another one
+            if cls not in self._parts:
+                self._parts[cls] = cls(self)
+            return self._parts[cls]
+
+    def close(self) -> None:
+        """End the servers of models."""
+        with self._opening:
+            for part in self._parts.values():
+                if (servers := getattr(part, "servers", None)) is not None:
+                    servers.close()
 
     # jobs of all kinds
 
     def create_job(self, call: VertexCall) -> Document:
         """Start a job."""
         cls = JOBS[call.place.collection]
-        root = snake_case(cls.__name__).removeprefix("_")
+        root = snake_case(cls.__name__)
         _check_region(call)
         with _refusing(root):
             job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)
@@ -110,7 +138,7 @@ class TrainingService:
 
     def _with_data(self, job: TrainingPipeline, config: InputDataConfig, location: str) -> TrainingPipeline:
         """The pipeline with the place of its dataset's files for the dataset's id."""
-        place = self.datasets.place_of(location, config.dataset_id)
+        place = self.part(DATASETS).place_of(location, config.dataset_id)
         changed = msgspec.structs.replace(config, dataset_id=place)
         return msgspec.structs.replace(job, input_data_config=changed)
 
@@ -163,7 +191,7 @@ class TrainingService:
             self.backends.jobs(call.location).delete(call.name)
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
-        return self._operations.deleted(call)
+        return self.operations.deleted(call)
 
     # persistent resources
 
@@ -177,7 +205,7 @@ class TrainingService:
             resource = read_body(PersistentResource, call.body, "persistent_resource")
             made = self.backends.resources(call.location).create_resource(wanted, resource, {})
         answer = {**(made.response or {}), "@type": call.type_url("PersistentResource")}
-        return self._operations.add(call.of_one(wanted), answer, "CreatePersistentResourceOperationMetadata")
+        return self.operations.add(call.of_one(wanted), answer, "CreatePersistentResourceOperationMetadata")
 
     def get_resource(self, call: VertexCall) -> Document:
         """A persistent resource as it stands."""
@@ -191,7 +219,7 @@ class TrainingService:
     def delete_resource(self, call: VertexCall) -> Document:
         """Remove a persistent resource; what runs on it is cancelled, as by the service."""
         self.backends.resources(call.location).delete_resource(call.name, force=True)
-        return self._operations.deleted(call)
+        return self.operations.deleted(call)
 
     def reboot_resource(self, call: VertexCall) -> Document:
         """Start the machines of a persistent resource anew."""
@@ -200,7 +228,7 @@ class TrainingService:
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
         answer = {**(rebooted.response or {}), "@type": call.type_url("PersistentResource")}
-        return self._operations.add(call, answer, "RebootPersistentResourceOperationMetadata")
+        return self.operations.add(call, answer, "RebootPersistentResourceOperationMetadata")
 
     # models
 
@@ -274,7 +302,7 @@ class TrainingService:
         self._check_unused(call.name)
         with _refusing():
             self.backends.models(call.location).delete_model(call.name)
-        return self._operations.deleted(call)
+        return self.operations.deleted(call)
 
     def delete_model_version(self, call: VertexCall) -> Document:
         """Remove one version of a model."""
@@ -283,11 +311,11 @@ class TrainingService:
             self.backends.models(call.location).delete_model_version(call.name)
         except ConflictError as error:
             raise VertexRefusal("FAILED_PRECONDITION", error.message) from None
-        return self._operations.deleted(call)
+        return self.operations.deleted(call)
 
     def _documents(self, models: Iterable[Model]) -> Iterator[Document]:
         """Models as the service answers them: where they are deployed, and to what they can be."""
-        uses = self.endpoints.uses()
+        uses = self.part(ENDPOINTS).uses()
         for model in models:
             document = to_document(model)
             if model.container_spec is not None:
@@ -302,14 +330,14 @@ class TrainingService:
 
     def _check_unused(self, name: str, version: str = "") -> None:
         """Raise VertexRefusal for a model that is deployed; with `version` in that one."""
-        for (model, deployed), (use, *_) in self.endpoints.uses().items():
-            if model == name and (not version or self._model_of(f"{name}@{version}").version_id == deployed):
+        for (model, deployed), (use, *_) in self.part(ENDPOINTS).uses().items():
+            if model == name and (not version or self.model_of(f"{name}@{version}").version_id == deployed):
                 raise VertexRefusal(
                     "FAILED_PRECONDITION",
                     f"The model is deployed to {use['endpoint']}. Undeploy it before you delete it.",
                 )
 
-    def _model_of(self, name: str) -> Model:
+    def model_of(self, name: str) -> Model:
         """The model of a full name in a request. Raises VertexRefusal."""
         full = parse_name(with_project(name, LOCAL_PROJECT))
         if full is None:
@@ -336,18 +364,18 @@ class TrainingService:
 
     def get_operation(self, call: VertexCall) -> Document:
         """An operation as it stands."""
-        return self._operations.get(call.name)
+        return self.operations.get(call.name)
 
     def wait_operation(self, call: VertexCall) -> Document:
         """An operation as soon as it has ended, or as it stands when the time is over."""
         timeout = call.text("timeout")
         if timeout and not re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,9})?s", timeout):
             raise invalid(f"timeout: {timeout[:100]!r} is no duration.")
-        return self._operations.wait(call.name, float(timeout[:-1]) if timeout else LONGEST_WAIT)
+        return self.operations.wait(call.name, float(timeout[:-1]) if timeout else LONGEST_WAIT)
 
     def list_operations(self, call: VertexCall) -> Document:
         """The operations of a resource, or of a place, the newest first."""
-        own = self._operations.below(call.name.rpartition("/operations")[0])
+        own = self.operations.below(call.name.rpartition("/operations")[0])
         return list_all(call, own)
 
     def end_operation(self, call: VertexCall) -> Document:
@@ -358,11 +386,60 @@ class TrainingService:
     def _of_model(self, call: VertexCall, done: Operation, verb: str) -> Document:
         response = done.response or {}
         model = str(response.get("model", ""))
-        return self._operations.add(
+        return self.operations.add(
             call.of_one(model.rpartition("/")[2]),
             {"@type": call.type_url(f"{verb}ModelResponse"), **response},
             f"{verb}ModelOperationMetadata",
         )
+
+    MESSAGES = tuple(RESOURCES.values())
+    _JOB = (create_job, get_job, list_jobs, cancel_job, delete_job)
+    SERVICES: ClassVar[Services] = {
+        "JobService": {
+            CUSTOM_JOBS: job_methods("CustomJob", *_JOB),
+            HYPERPARAMETER_TUNING_JOBS: job_methods("HyperparameterTuningJob", *_JOB),
+        },
+        "PipelineService": {TRAINING_PIPELINES: job_methods("TrainingPipeline", *_JOB)},
+        "PersistentResourceService": {
+            PERSISTENT_RESOURCES: (
+                Method("CreatePersistentResource", "POST", "", create_resource, OPERATION,
+                       "persistentResource", ("persistentResourceId",)),
+                Method("GetPersistentResource", "GET", "*", get_resource, "PersistentResource"),
+                Method("ListPersistentResources", "GET", "", list_resources,
+                       "ListPersistentResourcesResponse", fields=PAGE),
+                Method("DeletePersistentResource", "DELETE", "*", delete_resource, OPERATION),
+                Method("RebootPersistentResource", "POST", "*:reboot", reboot_resource, OPERATION, WHOLE),
+            )
+        },
+        "ModelService": {
+            MODELS: (
+                Method("UploadModel", "POST", ":upload", upload_model, OPERATION, WHOLE,
+                       ("parentModel", "modelId", "model", "serviceAccount")),
+                Method("CopyModel", "POST", ":copy", copy_model, OPERATION, WHOLE,
+                       ("modelId", "parentModel", "sourceModel", "encryptionSpec", "customServiceAccount")),
+                Method("GetModel", "GET", "*", get_model, "Model"),
+                Method("ListModels", "GET", "", list_models, "ListModelsResponse",
+                       fields=(*LIST, "orderBy")),
+                Method("ListModelVersions", "GET", "*:listVersions", list_model_versions,
+                       "ListModelVersionsResponse", fields=(*LIST, "orderBy")),
+                Method("UpdateModel", "PATCH", "*", update_model, "Model", "model", ("updateMask",)),
+                Method("MergeVersionAliases", "POST", "*:mergeVersionAliases", merge_version_aliases, "Model",
+                       WHOLE, ("versionAliases",)),
+                Method("DeleteModel", "DELETE", "*", delete_model, OPERATION),
+                Method("DeleteModelVersion", "DELETE", "*:deleteVersion", delete_model_version, OPERATION),
+            )
+        },
+        "Operations": {
+            OPERATIONS: (
+                Method("GetOperation", "GET", "*", get_operation, OPERATION),
+                Method("ListOperations", "GET", "", list_operations, "ListOperationsResponse",
+                       fields=("filter", *PAGE, "returnPartialSuccess")),
+                Method("WaitOperation", "POST", "*:wait", wait_operation, OPERATION, WHOLE, ("timeout",)),
+                Method("CancelOperation", "POST", "*:cancel", end_operation, EMPTY, WHOLE),
+                Method("DeleteOperation", "DELETE", "*", end_operation, EMPTY),
+            )
+        },
+    }  # fmt: skip
 
 
 @contextmanager

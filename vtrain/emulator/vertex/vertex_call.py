@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -14,9 +14,12 @@ Document = dict[str, Any]
 WHOLE = "*"
 """The body is the request itself."""
 EMPTY, OPERATION = "Empty", "Operation"
+OPERATIONS = "operations"
+PAGE = ("pageSize", "pageToken")
+LIST = ("filter", *PAGE, "readMask")
+"""The fields of requests for lists."""
 HTTP_BODY = "HttpBody"
 """The answer of a method whose bodies, of request and answer, may be of any type (`google.api.HttpBody`)."""
-P = TypeVar("P")
 
 
 class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +89,7 @@ class VertexCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[Any, VertexCall], Document]
-"""A function of the service that answers one method."""
+"""A function of a part of the service that answers one method."""
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -113,6 +116,23 @@ class Method(msgspec.Struct, frozen=True):
         return self.path.startswith("*")
 
 
-def of_part(choose: Callable[[Any], P], handler: Callable[[P, VertexCall], Document]) -> Handler:
-    """A handler that is a method of a part of the service."""
-    return lambda service, call: handler(choose(service), call)
+Services = dict[str, dict[str, tuple[Method, ...]]]
+"""The methods of a part, by the services of gRPC and by the collections that they are about."""
+
+
+def field_of(noun: str) -> str:
+    """The field of requests that holds such a message."""
+    return noun[0].lower() + noun[1:]
+
+
+def job_methods(
+    noun: str, create: Handler, get: Handler, find: Handler, cancel: Handler, delete: Handler
+) -> tuple[Method, ...]:
+    """The methods of a kind of job."""
+    return (
+        Method(f"Create{noun}", "POST", "", create, noun, field_of(noun)),
+        Method(f"Get{noun}", "GET", "*", get, noun),
+        Method(f"List{noun}s", "GET", "", find, f"List{noun}sResponse", fields=LIST),
+        Method(f"Cancel{noun}", "POST", "*:cancel", cancel, EMPTY, WHOLE),
+        Method(f"Delete{noun}", "DELETE", "*", delete, OPERATION),
+    )

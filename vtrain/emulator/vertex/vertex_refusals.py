@@ -83,7 +83,7 @@ class VertexRefusal(Exception):
 
 def snake_case(name: str) -> str:
     """The name of a field, or a path of such names, as the API's own definitions have it."""
-    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+    return re.sub(r"[A-Z]", lambda found: ("_" if found.start() else "") + found[0].lower(), name)
 
 
 def invalid(message: str) -> VertexRefusal:
