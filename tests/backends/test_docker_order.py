@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vtrain.backends import Mount, ReplicaOptions
-from vtrain.backends.docker.container import docker_part, with_docker_part
+from vtrain.backends.docker.docker_part import docker_part, with_docker_part
 from vtrain.containers.discovery import EngineAddress
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.folder import JobFolder, ReplicaExit, write_struct

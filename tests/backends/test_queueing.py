@@ -17,7 +17,8 @@ from lib.waiting import wait_until
 
 import vtrain
 from vtrain.backends import BackendSettings, Query, ReplicaOptions
-from vtrain.backends.docker.container import container_orders, with_docker_part
+from vtrain.backends.docker.container import container_orders
+from vtrain.backends.docker.docker_part import with_docker_part
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
 from vtrain.containers.discovery import EngineAddress

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from vtrain.backends import BackendSettings, ReplicaOptions
-from vtrain.backends.docker.container import container_orders, with_docker_part
+from vtrain.backends.docker.container import container_orders
+from vtrain.backends.docker.docker_part import with_docker_part
 from vtrain.backends.docker.docker_plan import DockerPlanner
 from vtrain.backends.local_plan import PLANNED_JOB_ID, planned_order
 from vtrain.backends.process.process_launcher import ProcessLauncher

@@ -14,12 +14,11 @@ from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob, DiskSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
-from vtrain.messages.names import CUSTOM_JOBS, ResourceName
+from vtrain.messages.names import CHILD_LABELS, CUSTOM_JOBS, ResourceName
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import TaskJob, task_of, with_task
 from vtrain.runtime.job_order import JobOrder, StudyPart, TrainerSetting
-from vtrain.runtime.store import CHILD_LABELS
 
 if TYPE_CHECKING:
     from vtrain.backends import BackendSettings

@@ -36,6 +36,8 @@ AI_PLATFORM_LABEL = "vtrain-ai-platform-job"
 """The label that holds the name of a job which a command line of AI Platform has created."""
 PIPELINE_LABEL = "vtrain-training-pipeline"
 """The label of the job that a training pipeline of this machine runs: the id of the pipeline."""
+CHILD_LABELS = {HYPERPARAMETER_TUNING_JOBS: TRIAL_LABEL, TRAINING_PIPELINES: PIPELINE_LABEL}
+"""The labels of jobs that another job runs, by the collection of that one: they have its id."""
 DEFAULT_REGION = "us-central1"
 GROUPS = {
     CUSTOM_JOBS: "custom-jobs",

@@ -15,11 +15,11 @@ from vtrain.atomic import remove_folder
 from vtrain.errors import ConflictError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.names import (
+    CHILD_LABELS,
     CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,
     KEY_LABEL,
     PIPELINE_LABEL,
-    TRAINING_PIPELINES,
     TRIAL_LABEL,
     missing_hint,
     parse_name,
@@ -65,8 +65,6 @@ _IS_CHILD = (
     f" json_extract(document, '$.labels.\"{PIPELINE_LABEL}\"')) IS NOT NULL ELSE FALSE END"
 )
 """Whether another job runs this one: it is a trial, or the task of a training pipeline."""
-CHILD_LABELS = {HYPERPARAMETER_TUNING_JOBS: TRIAL_LABEL, TRAINING_PIPELINES: PIPELINE_LABEL}
-"""The labels of jobs that another job runs, by the collection of that one: they have its id."""
 CHILDREN = (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS)
 _HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
 _FIELDS = "name, collection, state, create_time, end_time, backend, document, key"

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from vtrain.backends import CREDENTIALS_TARGET, ReplicaOptions
 from vtrain.backends.docker.device_requests import grant
+from vtrain.backends.docker.docker_part import USER_BASE, docker_part
 from vtrain.backends.job_storage import LOCAL, bundle_file
 from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL, REPLICA_LABEL
@@ -40,8 +41,6 @@ from vtrain.staging import LocalBuckets, join_uri, split_uri
 
 SITE = "/opt/vtrain/site"
 """The folder of a Python package's code in its container; the runtime image looks there."""
-USER_BASE = "/opt/vtrain/user"
-"""In a runtime image, the link to the packages installed for the image's own user (PYTHONUSERBASE)."""
 DEFAULT_BRIDGE = "bridge"
 """The network that Docker makes when it starts, unless configured otherwise; Podman has none of that name."""
 WORK = "/usr/app"
@@ -52,26 +51,6 @@ PLAIN_REPORTS = "/tmp/hypertune"
 """The folder to which the primary of any other job reports: hypertune's own default."""
 REPORTS = str(PurePosixPath(HP_METRIC_FILE).parent)
 """The folder to which the primary of a trial reports."""
-
-
-class DockerPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The `launcher` document of a job's order, as this backend writes it."""
-
-    engine: EngineAddress
-    container: ReplicaOptions = ReplicaOptions()
-
-
-def with_docker_part(order: JobOrder, engine: EngineAddress, options: ReplicaOptions) -> JobOrder:
-    """The order with what its launcher will need."""
-    document = msgspec.json.encode(DockerPart(engine=engine, container=options))
-    return replace(order, launcher=msgspec.Raw(document))
-
-
-def docker_part(order: JobOrder) -> DockerPart:
-    """The part that was kept; its credentials are the job's own copy. Raises msgspec.DecodeError."""
-    part = msgspec.json.decode(order.launcher, type=DockerPart, strict=False)
-    options = replace(part.container, credentials_file=order.setting.credentials_file)
-    return replace(part, container=options)
 
 
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):

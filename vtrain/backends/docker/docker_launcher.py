@@ -18,12 +18,12 @@ from vtrain.backends.docker.container import (
     ContainerOrder,
     container_order,
     container_orders,
-    docker_part,
     first_order,
     job_labels,
     network_name,
 )
 from vtrain.backends.docker.container_life import ContainerLife
+from vtrain.backends.docker.docker_part import docker_part
 from vtrain.backends.docker.job_engine import (
     JobEngine,
     cut_loose,

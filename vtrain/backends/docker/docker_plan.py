@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from vtrain.backends import BackendSettings, Plan, Replica, ReplicaOptions, Steps
-from vtrain.backends.docker.container import (
-    container_world,
-    pool_limits,
-    with_docker_part,
-)
+from vtrain.backends.docker.container import container_world, pool_limits
 from vtrain.backends.docker.device_requests import grant
+from vtrain.backends.docker.docker_part import with_docker_part
 from vtrain.backends.local_plan import (
     PLANNED_JOB_ID,
     completed,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import USER_BASE, docker_part
+from vtrain.backends.docker.docker_part import USER_BASE, docker_part
 from vtrain.backends.local_plan import for_each_pool, image_uri, package_paths
 from vtrain.containers.build import (
     PIP_ARGUMENT,
