@@ -45,7 +45,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 8.0
 KILL_SECONDS = 8.0
 PAUSE_SECONDS = 0.01
-_MODULES = ("starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "certifi")
+_MODULES = ("starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "cryptography")
 
 
 class StorageOrder(msgspec.Struct, frozen=True, kw_only=True):

@@ -208,7 +208,7 @@ def _checked_project(given: str | None) -> str:
 
 def _missing_for_grpc() -> str:
     """The first package that gRPC needs and that is not installed."""
-    for name in ("grpc", "google.cloud.aiplatform_v1"):
+    for name in ("grpc", "cryptography", "google.cloud.aiplatform_v1"):
         with suppress(ModuleNotFoundError):
             if find_spec(name) is not None:
                 continue

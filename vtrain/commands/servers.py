@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 
 LARGEST_PORT = 65535
-_MODULES = frozenset("starlette uvicorn httptools anyio google_crc32c certifi jinja2 plotly".split())
+_MODULES = frozenset(
+    "starlette uvicorn httptools anyio google_crc32c cryptography certifi jinja2 plotly".split()
+)
 
 
 def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -> None:
