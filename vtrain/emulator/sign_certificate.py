@@ -51,7 +51,7 @@ def make_certificate() -> bytes:
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(
+    private: bytes = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     signed: bytes = certificate.public_bytes(serialization.Encoding.PEM)
