@@ -73,15 +73,15 @@ def unpack_direct(path: Path, site: Path) -> None:
 
 
 def _write_dist_info(path: Path, site: Path) -> None:
-    from packaging.utils import canonicalize_name
-    from packaging.version import Version
+    from packaging.version import InvalidVersion, Version
 
     text, own = _metadata(path), read_metadata(path)
-    try:
-        label = f"{canonicalize_name(own.name, validate=True).replace('-', '_')}-{Version(own.version)}"
-    except ValueError:
-        raise PackagingError(f"The metadata of {path.name} names {own.name!r} {own.version!r}.") from None
-    folder = site / f"{label}.dist-info"
+    name, version = distribution_name(own.name), ""
+    with suppress(InvalidVersion):
+        version = str(Version(own.version))
+    if not (name and version) or name != canonical(own.name):
+        raise PackagingError(f"The metadata of {path.name} names {own.name!r} {own.version!r}.")
+    folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "METADATA").write_bytes(text)
     (folder / "INSTALLER").write_text("vtrain\n")
