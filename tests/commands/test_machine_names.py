@@ -25,10 +25,11 @@ def test_a_local_job_with_misspelled_hardware_is_planned_with_a_warning(vtrain: 
         "Did you mean NVIDIA_TESLA_T4?",
         "Did you mean FLEX_START?",
     ]
-    places = [each.removeprefix("WARNING: ").partition(":")[0] for each in told]
-    pool = "workerPoolSpecs[0].machineSpec"
-    assert places == [f"{pool}.machineType", f"{pool}.acceleratorType", "scheduling.strategy"]
+    file, pool = tmp_path / "job.yaml", "workerPoolSpecs[0].machineSpec"
+    fields = [f"{file}:2: {pool}.machineType", f"{file}:2: {pool}.acceleratorType"]
+    fields += [f"{file}:5: scheduling.strategy"]
+    assert [each.removeprefix("WARNING: ").partition(": vtrain")[0] for each in told] == fields
     assert (
-        "WARNING: workerPoolSpecs[0].replicaCount: the first pool is the primary replica, found 2."
+        f"WARNING: {file}:3: workerPoolSpecs[0].replicaCount: the first pool is the primary replica, found 2."
         in ended.err
     )

@@ -123,10 +123,8 @@ def prepare_draft(
 
 
 def _as_said(draft: Draft, notice: str) -> str:
-    """A notice about a pool's machine with the one in front who asked for it: `--gpus: NO ACCELERATOR`."""
+    """A notice about a field with what gave it in front: `--gpus: NO ACCELERATOR`."""
     place, _, said = notice.partition(": ")
-    if not place.startswith("workerPoolSpecs["):
-        return notice
     path = f"{place}.machineSpec" if place.endswith("]") else place
     blamed = draft.blame(FieldError(path, said))
     return notice if isinstance(blamed, FieldError) else blamed.message
