@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from lib.supervisors import living_supervisor
 from lib.tuning_jobs import GRID_STUDY, GRID_TRAINER
+from lib.waiting import wait_until
 
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.runtime.folder import JobFolder
@@ -50,10 +51,13 @@ def tune(vtrain: Any, tmp_path: Path) -> Tune:
 def running(tune: Tune, vtrain: Any, vtrain_home: Path) -> JobFolder:
     """The folder of a study of two trials, both of which run until they are cancelled."""
     name = json.loads(tune("hangs", wait=False).out)["name"]
-    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
-    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
-        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
-    return folder
+
+    def states() -> list[str]:
+        job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
+        return [trial["state"] for trial in job.get("trials", [])]
+
+    wait_until(lambda: states() == ["ACTIVE"] * 2)
+    return JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
 
 
 def trials_of(ended: Any) -> list[dict[str, Any]]:
@@ -163,8 +167,6 @@ def test_a_study_ends_where_its_grid_is_used_up(tune: Tune) -> None:
 
 def test_a_cancelled_study_ends_its_trials(running: JobFolder, vtrain: Any, vtrain_home: Path) -> None:
     name = running.path.name
-    job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
-    assert [trial["state"] for trial in job["trials"]] == ["ACTIVE"] * 2
     assert vtrain("hp-tuning-jobs", "delete", name).code == 1
     assert vtrain("hp-tuning-jobs", "cancel", name).code == 0
     assert vtrain("hp-tuning-jobs", "wait", name).code == 11

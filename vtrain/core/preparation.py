@@ -125,6 +125,8 @@ def prepare_draft(
 def _as_said(draft: Draft, notice: str) -> str:
     """A notice about a field with what gave it in front: `--gpus: NO ACCELERATOR`."""
     place, _, said = notice.partition(": ")
+    if not place.startswith(("workerPoolSpecs[", "scheduling.")):
+        return notice
     path = f"{place}.machineSpec" if place.endswith("]") else place
     blamed = draft.blame(FieldError(path, said))
     return notice if isinstance(blamed, FieldError) else blamed.message
