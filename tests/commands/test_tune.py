@@ -141,6 +141,27 @@ def test_a_line_that_cannot_be_run_is_refused(vtrain: Any, folder: Path) -> None
         assert refused.code in (1, 2) and message in refused.err and refused.out == ""
 
 
+@pytest.mark.parametrize(
+    ("study", "problem"),
+    [
+        (
+            "parameters: [{parameterId: x, categoricalValueSpec: {values: [32]}}]",
+            "expected a string, found 32",
+        ),
+        ("parameters: [{parameterId: x, integerValueSpec: {minValue: 0.1}}]", "expected a whole number"),
+        ("metrics: {}", "studySpec.metrics: "),
+        ("algorithm: 5", "studySpec.algorithm: expected one of"),
+        ("medianAutomatedStoppingSpec: {useElapsedDuration: maybe}", "expected true or false"),
+    ],
+)
+def test_a_wrong_value_of_a_file_has_its_line(vtrain: Any, folder: Path, study: str, problem: str) -> None:
+    file = folder / "study.yaml"
+    file.write_text(f"studySpec:\n  {study}\n")
+    ended = vtrain("tune", "train.py", f"--config={file}")
+    assert ended.code == 1
+    assert f"ERROR: {file}:2: studySpec." in ended.err and problem in ended.err
+
+
 def test_a_count_of_nought_is_told_where_gcloud_takes_it_for_none(vtrain: Any, folder: Path) -> None:
     (folder / "study.yaml").write_text(vtrain("tune", "train.py", *SPACE, "--dry-run").out)
     trainer = ("--local-package-path=.", "--script=train.py", "--display-name=b", "--config=study.yaml")

@@ -13,6 +13,7 @@ import pytest
 from vtrain.emulator.dashboard.job_view import metric_facts
 from vtrain.messages.custom_job import CustomJob
 from vtrain.rooted import Root
+from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.output_numbers import LARGEST_FILE, job_numbers, read_numbers
 from vtrain.runtime.store import Store
 
@@ -38,18 +39,26 @@ def report(name, value):
 
 
 @pytest.mark.child
-def test_what_a_plain_job_reports_by_hypertune_is_its_metric(vtrain: Any, tmp_path: Path) -> None:
+def test_what_a_plain_job_reports_by_hypertune_is_its_metric(
+    vtrain: Any, vtrain_home: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "trainer"
     folder.mkdir()
     (folder / "hypertune.py").write_text(HYPERTUNE)
-    (folder / "train.py").write_text("import hypertune, sys\nhypertune.report('auc', float(sys.argv[1]))\n")
+    (folder / "train.py").write_text("import sys, hypertune\nhypertune.report('auc', float(sys.argv[1]))\n")
     (folder / "plain.py").write_text("import os\nassert 'CLOUD_ML_HP_METRIC_FILE' not in os.environ\n")
     for auc in ("0.25", "0.5"):
         ended = vtrain("run", str(folder / "train.py"), "--", auc)
         assert ended.code == 0, ended.err
     listed = json.loads(vtrain("ps", "--metrics", "--format=json").out)
     assert [one["metrics"] for one in listed] == [{"auc": 0.5}, {"auc": 0.25}]
+    folder_of_newest = vtrain_home / "jobs" / listed[0]["name"].rpartition("/")[2]
+    lines = (f'{{"global_step": "{step}", "auc": "{step}"}}\n' for step in range(LARGEST_FILE // 30))
+    JobFolder(folder_of_newest).metric_file.write_text("".join(lines))
+    listed = json.loads(vtrain("ps", "--metrics", "--format=json").out)
+    assert listed[0]["metrics"] == {"auc": LARGEST_FILE // 30 - 1}, "the last lines of a large file"
     (folder / "train.py").unlink()
+    (folder / "hypertune.py").unlink()
     ended = vtrain("run", str(folder / "plain.py"))
     assert ended.code == 0, ended.err
 

@@ -70,7 +70,10 @@ def study_file(space: SpaceFlags, flags: TuningFlags) -> ConfigFile:
 
 def _points(study: dict[str, Any], flags: TuningFlags) -> int:
     """The number of trials that nobody gave: all of a grid, else `TRIALS`."""
-    spec = from_document(StudySpec, study | fields_of(flags).get("studySpec", {}))
+    try:
+        spec = from_document(StudySpec, study | fields_of(flags).get("studySpec", {}))
+    except msgspec.ValidationError:  # the check of the whole job names the field
+        return TRIALS
     if spec.algorithm != "GRID_SEARCH":
         return TRIALS
     return sum(1 for _ in islice(grid(spec), MOST_VALUES))

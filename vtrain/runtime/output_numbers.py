@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import islice
 from math import isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from vtrain.errors import ConfigError
 from vtrain.messages.resources import Job, spec_of
@@ -122,7 +122,7 @@ def _of_hypertune(folder: JobFolder, wanted: Collection[str]) -> Iterator[Scalar
     """The numbers that the primary reported, the last hundred."""
     place = folder.metric_file.relative_to(folder.path).as_posix()
     with suppress(OSError), Root(folder.path).open(place) as file:
-        rows = _rows([_decode_line(line) for line in file.read(LARGEST_FILE).splitlines()])
+        rows = _rows([_decode_line(line) for line in _tail(file)[0].splitlines()])
         yield _reported("hypertune", rows, wanted)
 
 
@@ -195,16 +195,19 @@ def read_numbers(folder: Root, since: float = 0.0) -> Numbers:
 def _of_file(base: Path, within: str, path: str, _state: tuple[int, ...]) -> Scalars:
     """The numbers of a file in this state: a page of a running job asks every few seconds."""
     with Root(base, within).open(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(size - LARGEST_FILE, 0))
-        data = file.read(LARGEST_FILE)
-    is_whole = size <= LARGEST_FILE
-    if not is_whole:  # the last lines of a file of lines
-        data = data.partition(b"\n")[2]
+        data, is_whole = _tail(file)
     document = _decode(data)
     if document == [] and is_whole and data.strip() not in (b"", b"[]"):
         return Scalars(path, "", {}, [], {path: BROKEN})
     return _scalars(path, *_numbers(document))
+
+
+def _tail(file: BinaryIO) -> tuple[bytes, bool]:
+    """A file, or the last lines of a large one; whether it is the whole file."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(max(size - LARGEST_FILE, 0))
+    data = file.read(LARGEST_FILE)
+    return (data, True) if size <= LARGEST_FILE else (data.partition(b"\n")[2], False)
 
 
 def _scalars(path: str, along: str, series: Series, values: list[tuple[str, float]]) -> Scalars:
