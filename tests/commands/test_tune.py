@@ -149,7 +149,6 @@ def test_a_line_that_cannot_be_run_is_refused(vtrain: Any, folder: Path) -> None
             "expected a string, found 32",
         ),
         ("parameters: [{parameterId: x, integerValueSpec: {minValue: 0.1}}]", "expected a whole number"),
-        ("metrics: {}", "studySpec.metrics: "),
         ("algorithm: 5", "studySpec.algorithm: expected one of"),
         ("medianAutomatedStoppingSpec: {useElapsedDuration: maybe}", "expected true or false"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
-from vtrain.output.compared import compared_job, named_arguments, sorted_documents
+from vtrain.output.compared import compared_job, named_arguments, side_of, sorted_documents
 
 
 @pytest.mark.parametrize(
@@ -74,3 +74,22 @@ def test_a_job_without_arguments_has_none() -> None:
         job = from_document(CustomJob, {"jobSpec": {"workerPoolSpecs": [pool]}})
         assert compared_job(job, None) == {"args": {"lr": 1} if pool else {}, "metrics": {}}
     assert compared_job(from_document(CustomJob, {}), None) == {"args": {}, "metrics": {}}
+
+
+def test_words_before_the_first_flag_and_the_study_are_part_of_a_setup() -> None:
+    def setup(message: type[Any], spec: str, words: list[str], **more: Any) -> dict[str, Any]:
+        pools = [{"pythonPackageSpec": {"args": words}}]
+        found: dict[str, Any] = side_of(
+            from_document(message, {spec: {"workerPoolSpecs": pools}, **more}), None
+        )
+        return dict(found["setup"])
+
+    assert (
+        setup(CustomJob, "jobSpec", ["small", "x.csv", "--lr", "1", "y"])["positional arguments"]
+        == "small x.csv"
+    )
+    space = {"parameterId": "lr", "doubleValueSpec": {"minValue": 0.1, "maxValue": 1.0}}
+    study = {"parameters": [space], "algorithm": "RANDOM_SEARCH"}
+    found = setup(HyperparameterTuningJob, "trialJobSpec", [], studySpec=study, maxTrialCount=3)
+    assert (found["trials"], found["algorithm"]) == (3, "RANDOM_SEARCH")
+    assert found["parameter.lr"] == '{"doubleValueSpec": {"minValue": 0.1, "maxValue": 1.0}}'

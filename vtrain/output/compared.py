@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -150,13 +151,29 @@ def _setup(job: Job, home: Path | None) -> Document:
     elif task is not None:
         found["image"] = task.image_uri
         found["command"] = " ".join(masked_words(task.command))
+    if task is not None:
+        found["positional arguments"] = " ".join(
+            takewhile(lambda word: not _is_flag(word), masked_words(task.args))
+        )
     machine = pool.machine_spec if pool is not None else None
     if machine is not None:
         found["machine"] = machine_in_words(machine)
     found["replicas"] = sum(each.replica_count for each in spec.worker_pool_specs)
+    if isinstance(job, HyperparameterTuningJob):
+        found |= _study_of(job)
     variables = masked_document(to_document(task)).get("env", ()) if task is not None else ()
     found |= {f"env.{each['name']}": each.get("value", "") for each in variables}
     return {name: value for name, value in found.items() if value != ""}
+
+
+def _study_of(job: HyperparameterTuningJob) -> Document:
+    """What a tuning job tries: the space of each parameter as the API writes it, the algorithm, trials."""
+    study = to_document(job.study_spec) if job.study_spec is not None else {}
+    found = {"trials": job.max_trial_count, "algorithm": study.get("algorithm", "")}
+    for parameter in study.get("parameters", ()):
+        space = {name: value for name, value in parameter.items() if name != "parameterId"}
+        found[f"parameter.{parameter.get('parameterId', '')}"] = json.dumps(space)
+    return found
 
 
 def _package_name(uri: str) -> str:
