@@ -294,7 +294,7 @@ def test_a_line_of_a_pipeline(blames: Blames, tmp_path: Path, fault: tuple[str, 
         ("--training-fraction-split=2", "expected a number from 0 to 1, found '2'.", "", 2),
         (
             "--dataset=none.csv",
-            "none.csv has no file that ends in .jsonl, .csv, .tfrecord, .tfrecords.",
+            "none.csv that ends in .jsonl, .csv, .tfrecord, .tfrecords.",
             "Give ",
             1,
         ),

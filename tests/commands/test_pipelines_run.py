@@ -134,7 +134,7 @@ def test_a_task_that_fails_tells_why_in_the_pipeline(train: Train, vtrain_home: 
 def test_another_run_adds_a_version(train: Train, vtrain_home: Path) -> None:
     train("one", *MODEL, "--model-id=digits")
     refused = train("two", *MODEL, "--model-id=digits")
-    assert (refused.code, "There is a model digits already" in refused.err) == (10, True)
+    assert (refused.code, "There is a model digits already" in refused.err) == (1, True)
     ended = train("three", *MODEL, "--parent-model=digits", "--model-version-aliases=best")
     assert ended.code == 0, ended.err
     name = "projects/local/locations/us-central1/models/digits"
@@ -283,7 +283,9 @@ def test_the_list_of_jobs_has_pipelines_without_the_jobs_that_they_run(train: Tr
         (["--model-display-name=m"], 1, "--serving-container-image-uri"),
         (["--serving-container-image-uri=i"], 2, "--model-display-name"),
         ([*MODEL, "--model-id=Digits"], 1, "'Digits' is not the id of a model"),
-        (["--dataset=/no/such/file.csv"], 1, "has no file that ends in .jsonl"),
+        ([*MODEL, "--parent-model=nosuch"], 1, "Model nosuch not found"),
+        ([*MODEL, "--model-version-aliases=1x"], 1, "'1x' is not an alias of a version"),
+        (["--dataset=/no/such/file.csv"], 1, "that ends in .jsonl"),
         (["--dataset=x.csv", "--training-fraction-split=2"], 2, "from 0 to 1"),
         (["--training-fraction-split=0.5"], 2, "--dataset"),
         (["--dataset=gs://../../etc/passwd"], 1, "gs://"),

@@ -217,12 +217,17 @@ def check_parent(job: Job, settings: BackendSettings) -> tuple[str, ...]:
     from vtrain.runtime.tuning.suggestion import choose_sampler
 
     if isinstance(job, TrainingPipeline):
+        from vtrain.messages.model import ModelTarget
         from vtrain.messages.pipeline_rules import check_pipeline
+        from vtrain.runtime.model_registry import ModelRegistry
         from vtrain.runtime.pipelines.dataset import find_dataset
 
         check_pipeline(job)
         if job.input_data_config is not None:
             find_dataset(job.input_data_config, settings.home)
+        if job.model_to_upload is not None:  # refused before the training, and not after it
+            target = ModelTarget(model_id=job.model_id, parent=job.parent_model)
+            ModelRegistry(settings.home, settings.region).check_target(job.model_to_upload, target)
     study = _tuning_job(job)
     if study is None:
         return ()

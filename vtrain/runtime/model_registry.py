@@ -75,9 +75,23 @@ class ModelRegistry:
     def upload(self, model: Model, target: ModelTarget) -> Model:
         """Keep a version; it as it is kept.
 
-        A version that a training pipeline made is made once: asking again answers with it. Raises
-        ConfigError for an id or an alias that the API does not take, ConflictError for an id that is taken,
-        NotFoundError for a parent that there is not.
+        A version that a training pipeline made is made once: asking again answers with it. Raises as
+        `check_target` does.
+        """
+        with self._store.transaction() as connection:
+            made = self.made_by(model.training_pipeline) if model.training_pipeline else None
+            if made is not None:
+                return made
+            name = self.check_target(model, target)
+            if target.parent:
+                return self._add_version(connection, name, model)
+            return _insert(connection, name, 1, model, (*model.version_aliases, DEFAULT_ALIAS))
+
+    def check_target(self, model: Model, target: ModelTarget) -> str:
+        """The name of the model that would have this version.
+
+        Raises ConfigError for an id or an alias that the API does not take, ConflictError for an id that is
+        taken, NotFoundError for a parent that there is not.
         """
         if target.model_id and not _ID.fullmatch(target.model_id):
             raise ConfigError(
@@ -91,18 +105,16 @@ class ModelRegistry:
             collection=MODELS,
             id=target.model_id or random_job_id(),
         )
-        with self._store.transaction() as connection:
-            made = self.made_by(model.training_pipeline) if model.training_pipeline else None
-            if made is not None:
-                return made
-            if target.parent:
-                return self._add_version(connection, _split(target.parent)[0], model)
-            if self._rows(str(full)):
-                raise ConflictError(
-                    f"There is a model {full.id} already.",
-                    hint=f"For another version of it: --parent-model={full.id}",
-                )
-            return _insert(connection, str(full), 1, model, (*model.version_aliases, DEFAULT_ALIAS))
+        name = _split(target.parent)[0] if target.parent else str(full)
+        is_there = bool(self._rows(name))
+        if target.parent and not is_there:
+            raise _not_found(name)
+        if is_there and not target.parent:
+            raise ConflictError(
+                f"There is a model {full.id} already.",
+                hint=f"For another version of it: --parent-model={full.id}",
+            )
+        return name
 
     def made_by(self, pipeline: str) -> Model | None:
         """The version that a training pipeline has made; None where it has made none."""
@@ -234,10 +246,7 @@ class ModelRegistry:
         return self._store.execute(select, (base,)) if has_store(self._home) else []
 
     def _add_version(self, connection: sqlite3.Connection, name: str, model: Model) -> Model:
-        rows = self._rows(name)
-        if not rows:
-            raise _not_found(name)
-        inherited = next(iter(_readable(rows)), model)
+        inherited = next(iter(_readable(self._rows(name))), model)
         model = msgspec.structs.replace(
             model,
             display_name=model.display_name or inherited.display_name,

@@ -200,7 +200,7 @@ def find_dataset(config: InputDataConfig, home: Path) -> DatasetFiles:
         ) from error
     if not files:
         raise ConfigError(
-            f"--dataset: {config.dataset_id} has no file that ends in {', '.join(SUFFIXES)}.",
+            f"--dataset: there is no file at {config.dataset_id} that ends in {', '.join(SUFFIXES)}.",
             hint="Give a file, a folder of files, or a pattern such as data/*.csv.",
         )
     formats = {format_of(file) for file in files}
