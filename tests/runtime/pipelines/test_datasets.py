@@ -273,9 +273,9 @@ def test_a_line_that_is_no_object_is_told(tmp_path: Path, line: bytes) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (InputDataConfig(dataset_id="{}/none"), "no file that ends in"),
+        (InputDataConfig(dataset_id="{}/none"), "that ends in"),
         (InputDataConfig(dataset_id="{}"), "csv and jsonl"),
-        (InputDataConfig(dataset_id="gs://nowhere/x.csv"), "no file that ends in"),
+        (InputDataConfig(dataset_id="gs://nowhere/x.csv"), "that ends in"),
         (
             InputDataConfig(dataset_id="{}/*.csv", predefined_split=PredefinedSplit(key="no")),
             "no column 'no'",
