@@ -123,6 +123,8 @@ def test_headings_can_be_bold() -> None:
     [
         (("custom",), "Did you mean custom-jobs?"),
         (("custom-jobs", "creat"), "Did you mean create?"),
+        (("kill",), "Did you mean vtrain stop?"),
+        (("sbmit",), "Did you mean submit?"),
         (("local-run",), "Did you mean vtrain custom-jobs local-run?"),
         (("",), "There is no command ''."),
         (("gc", "now"), "vtrain gc has no commands."),
@@ -194,3 +196,45 @@ def test_a_page_that_is_not_there_is_one_sentence(vtrain: Any, word: str, hint: 
     ended = vtrain("help", word)
     assert ended.code == 2
     assert f"ERROR: There is no page '{word}'.\n  {hint}" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("word", "title"),
+    [
+        ("data", "Data and buckets"),
+        ("gpu", "Machines: GPUs"),
+        ("gpus", "Machines: GPUs"),
+        ("Spot", "Machines: GPUs"),
+        ("secret", "Keep secrets"),
+        ("docker", "Run in Docker"),
+        ("jupyter", "Package a trainer"),
+    ],
+)
+def test_help_of_a_word_shows_the_only_page_about_it(vtrain: Any, word: str, title: str) -> None:
+    ended = vtrain("help", word)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith(f"# {title}")
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        ("memory", "how-to/run-in-docker — Run in Docker, and build images"),
+        ("notebook", "how-to/package-a-trainer — Package a trainer, and its environment"),
+        ("requirements", "how-to/package-a-trainer — Package a trainer, and its environment"),
+        ("resume", "how-to/replicas-and-restarts — Several replicas, restarts and crashes"),
+    ],
+)
+def test_help_of_a_word_lists_the_pages_that_have_it(vtrain: Any, word: str, first: str) -> None:
+    lines = vtrain("help", word).out.splitlines()
+    assert lines[0] == f"vtrain help {first}"
+    assert 2 <= len(lines) <= 5
+    for line in lines:
+        shown = vtrain(*line.partition(" — ")[0].split()[1:]).out
+        assert word.removesuffix("s") in shown.lower()
+
+
+def test_help_of_a_word_that_is_nowhere_names_the_list_of_pages(vtrain: Any) -> None:
+    ended = vtrain("help", "xyzzy")
+    assert (ended.code, ended.out) == (2, "")
+    assert "There is no command 'xyzzy', and no page about it.\n  Run vtrain help topics" in ended.err

@@ -113,6 +113,41 @@ def test_a_name_that_is_nowhere_is_refused(folder: Path, vtrain: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "name", ["{folder}/sub/t.py", "./sub/../sub/t.py", "../digits/sub/t.py", "{link}/sub/t.py"]
+)
+def test_any_path_to_a_file_of_the_folder_is_taken(folder: Path, vtrain: Any, name: str) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub/t.py").write_text("")
+    link = folder.with_name("link")
+    link.symlink_to(folder)
+    ended = vtrain("init", name.format(folder=folder, link=link))
+    assert ended.code == 0, ended.err
+    job = read_pyproject(folder / "pyproject.toml").settings.job
+    assert job is not None and job.script == "sub/t.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sub", "sub is a folder, and no package with a __main__.py."),
+        ("notes.txt", "notes.txt is no program. What runs is Python (.py)"),
+        ("../up.py", "up.py lies outside {folder}."),
+        ("{folder}/../up.py", "up.py lies outside {folder}."),
+    ],
+)
+def test_what_is_no_trainer_of_the_folder_is_called_what_it_is(
+    folder: Path, vtrain: Any, name: str, said: str
+) -> None:
+    (folder / "sub").mkdir()
+    (folder / "notes.txt").write_text("notes\n")
+    folder.with_name("up.py").write_text("")
+    ended = vtrain("init", name.format(folder=folder))
+    assert (ended.code, ended.out) == (1, "")
+    assert said.format(folder=folder) in ended.err
+    assert not (folder / "pyproject.toml").exists()
+
+
 def test_settings_above_that_count_no_more_are_told(folder: Path, vtrain: Any) -> None:
     above = folder.parent / "pyproject.toml"
     above.write_text('[tool.vtrain]\nbackend = "process"\n')

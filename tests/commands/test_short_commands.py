@@ -503,6 +503,22 @@ def test_ps_says_that_nothing_has_the_column_to_sort_by(vtrain: Any, measured: P
         assert "nothing here" not in vtrain("ps", f"--sort={column}").err
 
 
+def test_ps_knows_the_columns_that_every_table_has(vtrain: Any, measured: Path) -> None:
+    by_time = vtrain("ps", "--sort=~createTime")
+    assert vtrain("ps", "--sort=~created") == by_time and "nothing here" not in by_time.err
+    ended = vtrain("ps", "--columns=created,seed")
+    assert "nothing here" not in ended.err
+    assert ended.out == vtrain("ps", "--columns=seed").out
+    assert vtrain("ps", "--columns=State").out.split("\n")[0].split() == ["ID", "NAME", "STATE", "CREATED"]
+    assert "--columns: nothing here has took. There is metrics.accuracy" in vtrain("ps", "--columns=took").err
+
+
+def test_ps_sorts_metrics_by_either_flag(vtrain: Any, measured: Path) -> None:
+    sorted_ = vtrain("ps", "--metrics", "--sort-by=accuracy")
+    assert sorted_ == vtrain("ps", "--metrics", "--sort=accuracy") != vtrain("ps", "--metrics")
+    assert "--sort: nothing here has other." in vtrain("ps", "--metrics", "--sort-by=other").err
+
+
 def test_ps_cuts_no_names_in_a_pipe(vtrain: Any, vtrain_home: Path) -> None:
     name = "job" * 40
     add_job(vtrain_home, "1001", name, created="2026-11-01T10:00:00Z", fields={"jobSpec": {}})

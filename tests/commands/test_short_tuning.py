@@ -78,6 +78,18 @@ def test_a_command_about_one_job_says_what_is_made_of_jobs(
     assert vtrain("custom-jobs", "describe", "t3", "--format=value(name)").out == f"{job}\n"
 
 
+@pytest.mark.parametrize("word", ["hog", "1000"])
+def test_a_command_about_tuning_jobs_says_that_a_plain_job_is_none(
+    vtrain: Any, vtrain_home: Path, word: str
+) -> None:
+    add_job(vtrain_home, "1000", "hog")
+    for line in (("best", word), ("report", word), ("trials", word), ("hp-tuning-jobs", "describe", word)):
+        refused = vtrain(*line)
+        assert (refused.code, refused.out) == (1, "")
+        assert f"ERROR: {word} is no tuning job.\n  See what it is:\n  $ vtrain show {word}\n" in refused.err
+    assert "There is no tuning job on this machine yet." in vtrain("best").err
+
+
 def test_no_tuning_job_stands_for_a_custom_job_of_long_ago(vtrain: Any, vtrain_home: Path) -> None:
     add_job(vtrain_home, "1000", "digits")
     add_job(vtrain_home, "2000", "tune", collection=HYPERPARAMETER_TUNING_JOBS)

@@ -101,7 +101,7 @@ def test_the_backend_of_all_jobs_is_named_once(vtrain: Any, vertex: Any) -> None
     [
         (("1001",), "compare needs two jobs or more."),
         (("1001", "@last-7"), "There are not so many jobs: @last-7."),
-        ((), "There are not so many jobs: @last-1."),
+        ((), "ERROR: compare needs two jobs, and there is one on this machine.\n"),
         (("1001", "nothing"), "No job on this machine has the name 'nothing'."),
     ],
 )
@@ -111,3 +111,10 @@ def test_what_cannot_be_compared(
     add_job(vtrain_home, "1001", "job")
     ended = vtrain("compare", *words)
     assert ended.code != 0 and sentence in ended.err
+
+
+def test_without_a_job_there_is_none_to_compare(vtrain: Any) -> None:
+    ended = vtrain("compare")
+    assert (ended.code, ended.out) == (1, "")
+    assert "ERROR: compare needs two jobs, and there is none on this machine.\n" in ended.err
+    assert "@last" not in ended.err

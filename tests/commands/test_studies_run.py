@@ -132,6 +132,7 @@ def test_trials_without_the_metric_are_infeasible(tune: Tune, case: str, reason:
     assert all(reason in trial["infeasibleReason"] for trial in trials_of(ended))
     assert ended.err.count("INFEASIBLE after") == 2
     assert "No trial has a measurement of accuracy" in json.loads(ended.out)["error"]["message"]
+    assert ("Did you mean --metric=acc:max?" in ended.err) == (case == "wrong-name")
 
 
 def test_one_failed_trial_of_ten_does_not_end_the_study(tune: Tune) -> None:

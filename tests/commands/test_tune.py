@@ -94,6 +94,7 @@ def test_a_study_that_measures_nothing_stops_after_its_first_trials(vtrain: Any,
     assert ended.code == 10
     assert "The study stopped before the other 1." in ended.err
     assert "The trainer did not report loss; lines on stdout have lost." in ended.err
+    assert "Did you mean --metric=lost:min?\nReport it with hypertune" in ended.err
     assert 'report_hyperparameter_tuning_metric("loss", value, step)' in ended.err
     assert ended.err.count("INFEASIBLE after") == 2
     assert vtrain("best", "train").code == vtrain("cp", "train@best:model", "x").code == 1
@@ -108,6 +109,7 @@ def test_a_study_says_what_stands_in_place_of_its_metric(
     (folder / "train.py").write_text(f"open('metrics.json', 'w').write({text!r})\n")
     ended = vtrain("tune", "train.py", *SPACE, "-n1")
     assert f"The trainer did not report loss; metrics.json (working directory) {said}." in ended.err
+    assert "Did you mean" not in ended.err
 
 
 def test_a_dry_run_is_a_file_for_the_long_command(vtrain: Any, folder: Path) -> None:

@@ -30,7 +30,8 @@ MOST_READ = 1000
 """Jobs and runs whose files are read, the newest."""
 MOST_NAMED = 5
 """Columns that a message names."""
-_FIXED = ("ID", "NAME", "STATE", "CREATED")
+_FIXED = {"ID": "name", "NAME": "displayName", "STATE": "state", "CREATED": "createTime"}
+"""The columns that every table has, and the fields that they show."""
 
 
 def compared_jobs(wanted: MetricFlags, session: Session, jobs: Iterable[Job]) -> LaidOut:
@@ -43,7 +44,10 @@ def compared_jobs(wanted: MetricFlags, session: Session, jobs: Iterable[Job]) ->
         if documents and not any(name in one for one in documents):  # it is no field
             counted = counted_columns(documents)
             name = _full_name(name, counted)
-            _warn_of_missing(session, counted, "--sort", [name])
+            if _is_fixed(name, counted):
+                name = _FIXED[name.upper()]
+            else:
+                _warn_of_missing(session, counted, "--sort", [name])
         documents = sorted_documents(documents, f"~{name}" if wanted.sort.startswith("~") else name)
     return documents, lambda found: _table(session, [*found], columns, name)
 
@@ -69,11 +73,11 @@ def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[
         return ""
     values = [flat(document) for document in documents]
     counted = counted_columns(documents)
-    columns = [_full_name(each, counted) for each in columns]
-    _warn_of_missing(session, counted, "--columns", columns)
-    names = columns or sorted(
-        counted, key=lambda name: (name != first, name.startswith(f"{ARGS}."), -counted[name])
-    )
+    names = [_full_name(each, counted) for each in columns]
+    names = [name for name in names if not _is_fixed(name, counted)]
+    _warn_of_missing(session, counted, "--columns", names)
+    if not columns:
+        names = sorted(counted, key=lambda name: (name != first, name.startswith(f"{ARGS}."), -counted[name]))
     ids = short_ids(jobs_here()) if session.is_local else {}
     rows = [
         [*_cells(document, ids), *(shown_value(each[name]) if name in each else "" for name in names)]
@@ -92,6 +96,11 @@ def _full_name(name: str, known: Collection[str]) -> str:
     """A column as its heading names it: `lr` is `args.lr`, where that is the only one of that name."""
     found = [each for each in known if each.partition(".")[2] == name]
     return found[0] if name not in known and len(found) == 1 else name
+
+
+def _is_fixed(name: str, known: Collection[str]) -> bool:
+    """Whether a column is one that every table has; an argument of the same name counts more."""
+    return name not in known and name.upper() in _FIXED
 
 
 def _warn_of_missing(session: Session, counted: Counter[str], flag: str, wanted: Sequence[str]) -> None:

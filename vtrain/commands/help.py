@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from vtrain import __version__
+from vtrain.commands import GROUPS
 from vtrain.commands.reference import exit_codes, filled, pages_below
 from vtrain.errors import UsageError
 from vtrain.flags.command import Invocation, common_flags
 from vtrain.flags.help_page import HelpPage, Section, common_page, shown
 from vtrain.flags.options import CommonFlags, HelpFlags
-from vtrain.flags.topics import page_of, topics
+from vtrain.flags.synonyms import COMMANDS as SYNONYMS
+from vtrain.flags.topics import page_of, pages_about, topics
 from vtrain.flags.variables import VARIABLES
 from vtrain.messages.nearest import did_you_mean
 from vtrain.output.markdown import show_markdown
@@ -21,12 +23,15 @@ COMMON_FLAGS = ["flags"]
 """The page of the common flags; there is no command of this name."""
 TOPICS = "topics"
 """The list of the documentation's pages; nor is there one of this name."""
+MOST_PAGES = 5
+_ALL_PAGES = "Run vtrain help topics, which lists all."
 
 
 def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any]) -> None:  # noqa: ARG001
     """Print the page of the command that the words name, else the page of the documentation, else of vtrain.
 
-    Raises UsageError where there is no such command or page.
+    For a word that names neither, print the only page about it, or list the pages that it is on. Raises
+    UsageError where there is none.
     """
     root = make_root()
     context = root.context_class(root, info_name="vtrain", obj=Invocation())
@@ -36,12 +41,14 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
     elif word and root.get_command(context, word) is None and (page := page_of(word)) is not None:
         show_markdown(filled(page, root))
     elif "/" in word:
-        hint = did_you_mean(word, topics(), otherwise="Run vtrain help topics, which lists all.")
+        hint = did_you_mean(word, topics(), otherwise=_ALL_PAGES)
         raise UsageError(f"There is no page {word!r}.", hint=hint)
     elif flags.words == COMMON_FLAGS:
         print_text(shown(common_page(common_flags()[0])))
     elif flags.man:
         print_text(manual(list(pages_below(*_find(root, context, list(flags.words))))))
+    elif word and not _may_name_command(word, root, context):
+        _show_pages_about(word, root, context)
     else:
         command, context = _find(root, context, list(flags.words))
         print_text(shown(command.page(context)))
@@ -67,6 +74,25 @@ def manual(pages: list[HelpPage]) -> str:
     lines += [".SH COMMON FLAGS", *_rows(common_page(common_flags()[0]).sections)]
     lines += [".SH ENVIRONMENT", *_entries(VARIABLES.items())]
     return "\n".join([*lines, ".SH EXIT STATUS", *_entries(exit_codes())])
+
+
+def _may_name_command(word: str, root: Any, context: Any) -> bool:
+    """Whether a word is a command, a part of its name, one of a group, or one of another program."""
+    inner = [info.name for info in GROUPS["custom-jobs"].commands()]
+    parts = [part for name in root.list_commands(context) for part in name.split("-")]
+    return word in (*SYNONYMS, *inner, *parts) or root.get_command(context, word) is not None
+
+
+def _show_pages_about(word: str, root: Any, context: Any) -> None:
+    found = pages_about(word)
+    if len(found) == 1:
+        show_markdown(filled(page_of(*found) or "", root))
+    elif found:
+        rows = [f"vtrain help {name} — {title}" for name, title in found.items()]
+        print_text("\n".join(rows[:MOST_PAGES]))
+    else:
+        hint = did_you_mean(word, root.list_commands(context), otherwise=_ALL_PAGES)
+        raise UsageError(f"There is no command {word!r}, and no page about it.", hint=hint)
 
 
 def _find(command: Any, context: Any, words: list[str]) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 
 from vtrain.atomic import publishing_file
 from vtrain.commands.session import answer_to, open_console
-from vtrain.errors import ConfigError, StorageError, UsageError
+from vtrain.errors import ConfigError, StorageError, UsageError, VtrainError
 from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags, SchemaFlag
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
@@ -19,8 +20,9 @@ from vtrain.messages.json_schema import messages_schema, table_schema
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.output.console import Console
-from vtrain.packaging.candidates import TrainerCandidate, find_candidates, named_candidate
+from vtrain.packaging.candidates import TrainerCandidate, find_candidates, is_file, named_candidate
 from vtrain.packaging.prebuilt import HOST, newest_image
+from vtrain.packaging.source import interpreter_of, relative_path
 from vtrain.properties import property_flag
 from vtrain.pyproject import (
     TABLE,
@@ -96,12 +98,19 @@ def _answers(console: Console, folder: Path, entry: TrainerCandidate | None, *, 
 
 
 def _named_entry(folder: Path, name: str) -> TrainerCandidate:
-    """The module or file of that name. Raises ConfigError where the folder has no such program."""
-    candidate = named_candidate(folder, name.removeprefix("./"))
-    if candidate is None:
-        hint = "Name a script or a module below it, or leave the name out."
-        raise ConfigError(f"There is no module and no file {name!r} in {folder}.", hint=hint)
-    return candidate
+    """The module or file of that name. Raises VtrainError where it is none of the folder, or no program."""
+    given = Path(name)
+    # The current folder has no links in its path, which the path that somebody copied may have.
+    place = str(given.parent.resolve() / given.name) if given.is_absolute() else name
+    file = relative_path(folder, place, "The file")
+    if candidate := named_candidate(folder, file):
+        return candidate
+    hint = "Name a script or a module below it, or leave the name out."
+    if name and os.path.isdir(folder / file):  # noqa: PTH112 - a name may be too long for Path
+        raise ConfigError(f"{name} is a folder, and no package with a __main__.py.", hint=hint)
+    if is_file(folder / file):
+        interpreter_of(folder / file, name)  # says why it is no program
+    raise ConfigError(f"There is no module and no file {name!r} in {folder}.", hint=hint)
 
 
 def _first(console: Console, found: tuple[TrainerCandidate, ...]) -> TrainerCandidate:
@@ -129,10 +138,10 @@ def _asked_entry(console: Console, folder: Path, found: tuple[TrainerCandidate, 
         name = answer_to(console, f"Module or file that starts the trainer{default}: ")
         if not name and found:
             return found[0]
-        candidate = next((one for one in found if one.name == name), None) or named_candidate(folder, name)
-        if candidate is not None:
-            return candidate
-        console.status(f"There is no module and no file {name!r} in {folder}.")
+        try:
+            return next((one for one in found if one.name == name), None) or _named_entry(folder, name)
+        except VtrainError as error:
+            console.status(error.message)
 
 
 def _table(job: ProjectJob) -> str:

@@ -59,7 +59,9 @@ def ps(
     kind: ResourceKind,
 ) -> None:
     """List the jobs of all kinds, with their arguments and metrics where these are wanted."""
-    if listing.sort_by.lstrip("~").startswith(("args.", "metrics.")):  # as text 10 would come before 9
+    key = listing.sort_by.lstrip("~")
+    is_column = wanted != MetricFlags() and key.replace("-", "_").isidentifier()
+    if is_column or key.startswith(("args.", "metrics.")):  # as text 10 would come before 9
         wanted = msgspec.structs.replace(wanted, sort=wanted.sort or listing.sort_by)
         listing = msgspec.structs.replace(listing, sort_by="")
     choose = partial(chosen_jobs, chosen, _states(chosen.state))

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import islice
 
 from vtrain.commands.session import open_console, open_named
-from vtrain.core.references import LAST, job_id, jobs_here, short_ids
-from vtrain.errors import UsageError
+from vtrain.core.references import LAST, find_reference, job_id, jobs_here, short_ids
+from vtrain.errors import NotFoundError, UsageError
 from vtrain.flags.options import CommonFlags, ComparedFlag, PlaceFlags
 from vtrain.messages.names import ANY_JOB
 from vtrain.messages.states import short
@@ -39,7 +39,13 @@ def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> Non
     console = open_console(common)
     sides, packages = [], []
     for text in names:
-        session, name = open_named(common, place, text, ANY_JOB, console=console)
+        try:
+            session, name = open_named(common, place, text, ANY_JOB, console=console)
+        except NotFoundError as error:
+            if chosen.jobs:
+                raise
+            count = "one" if find_reference(LAST, ANY_JOB, place.region).jobs else "none"
+            raise NotFoundError(f"compare needs two jobs, and there is {count} on this machine.") from error
         job, home = session.jobs.get(name), session.settings.home if session.is_local else None
         sides.append(side_of(job, home))
         packages.append(package_of(job, home) if home is not None else None)

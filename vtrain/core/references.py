@@ -19,12 +19,14 @@ from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.messages.names import (
     ANY_JOB,
     CUSTOM_JOB,
+    CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,
     JOB_KINDS,
     LOCAL_PROJECT,
     MODEL,
     PERSISTENT_RESOURCE,
     TRAINING_PIPELINES,
+    TUNING_JOB,
     ResourceKind,
     kind_of,
     parse_name,
@@ -68,7 +70,8 @@ _SHORT_COMMANDS = frozenset(
     "run debug submit tune trials best report ps compare logs wait stop show rm rerun exec shell cp top "
     "tensorboard dashboard".split()
 )
-_MADE_OF_JOBS = {
+_OTHER_KINDS = {
+    CUSTOM_JOBS: ("no tuning job", "See what it is:\n$ vtrain show {0}"),
     HYPERPARAMETER_TUNING_JOBS: (
         "a tuning job: its trials are jobs of their own",
         "List them, or copy the model of the best:\n$ vtrain trials {0}\n$ vtrain cp {0}@best:model",
@@ -78,7 +81,12 @@ _MADE_OF_JOBS = {
         "See which:\n$ vtrain show {0}",
     ),
 }
-"""What is made of jobs, and how these are found, for a command that takes none but them."""
+"""What a job is that a command does not take, and what to type instead."""
+_TAKEN_FOR = {
+    CUSTOM_JOB: (HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES),
+    TUNING_JOB: (CUSTOM_JOBS, TRAINING_PIPELINES),
+}
+"""The collections where a word is sought that means no job of a kind."""
 FEWEST_DIGITS = 6
 """The fewest digits of a short id: with fewer, new jobs would soon make it ambiguous."""
 
@@ -87,14 +95,14 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     """A word of the command line, and the jobs of this machine that it may mean, the newest first.
 
     `jobs` is None where the store was not asked, because the word is a full name, or could not be. Where the
-    word means none, `others` are the display names that it could have been, and `parent` is the tuning job
-    or training pipeline that it means in place of a custom job.
+    word means none, `others` are the display names that it could have been, and `instead` is the job
+    of another kind that it means.
     """
 
     text: str
     jobs: tuple[Named, ...] | None = None
     others: tuple[str, ...] = ()
-    parent: str = ""
+    instead: str = ""
 
     def about_running(self) -> Reference:
         """The same word for a command about running jobs: a name of theirs means no job that has ended."""
@@ -107,12 +115,12 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The full name of what the word means; of the newest, where only people would be unsure.
 
-        A number that several ids, or the id of a parent, begin with may be the id of a job elsewhere.
+        A number that several ids, or one of another kind, begin with may be the id of a job elsewhere.
         """
         if self.text.isdecimal() and len(self.jobs or ()) != 1:
             return ""
         if not self.jobs:
-            return self.parent
+            return self.instead
         return self.jobs[0].name
 
     def meant_on(
@@ -131,8 +139,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
                     hint=f"The newest job there:\n$ {list_command(kind.group)} --limit=1",
                 )
             return self.text
-        if self.parent:
-            what, command = _MADE_OF_JOBS[self.parent.split("/")[-2]]
+        if self.instead:
+            what, command = _OTHER_KINDS[self.instead.split("/")[-2]]
             raise ConfigError(f"{self.text} is {what}.", hint=command.format(shlex.quote(self.text)))
         if self.jobs is None or (not self.jobs and not is_word):
             return self.text
@@ -196,9 +204,9 @@ def find_reference(text: str, kind: ResourceKind, region: str) -> Reference:
         location = region.rpartition("/")[2]
         store = Store.open(home)
         found = store.named(kind.collections, word, location=location, limit=limit)[before:]
-        if not found and kind == CUSTOM_JOB and not before:
-            for parent in store.named(ANY_JOB.also, word, location=location, limit=1):
-                return Reference(text=text, jobs=(), parent=parent.name)
+        if not found and kind in _TAKEN_FOR and not (newest and (before or kind == TUNING_JOB)):
+            for other in store.named(_TAKEN_FOR[kind], word, location=location, limit=1):
+                return Reference(text=text, jobs=(), instead=other.name)
         near = () if found else store.named(kind.collections, "", location=location, limit=MOST_NAMESAKES)
     except StorageError:  # a backend of this machine will say so, and another needs no store
         return Reference(text=text)

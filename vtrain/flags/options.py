@@ -224,7 +224,8 @@ class HelpFlags(FlagGroup, frozen=True):
 
     words: list[str] = argument(
         "[COMMAND]",
-        "A command, such as custom-jobs create, flags, or a page of the documentation (topics lists them).",
+        "A command, such as custom-jobs create, flags, a page of the documentation (topics lists them), or a "
+        "word on one.",
         default=[],
         offer=commands,
     )

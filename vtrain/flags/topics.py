@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "pages"
+_CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 _OF_COMMANDS = {
     "run": "how-to/package-a-trainer",
@@ -67,3 +69,23 @@ def page_of(topic: str) -> str | None:
     """The text of a page, by its name with or without its folder; None where there is none."""
     found = [name for name in topics() if topic in (name, name.partition("/")[2])]
     return (FOLDER / f"{found[0]}.md").read_text(encoding="utf-8") if found else None
+
+
+def pages_about(word: str) -> dict[str, str]:
+    """The titles of the pages that have a word, by their names; an `s` at its end does not matter.
+
+    The one page that has it in its name or title is the only one. Else those with a heading that has it come
+    first, and then those that have it most often.
+    """
+    whole = re.compile(rf"(?<![a-z0-9]){re.escape(word.lower().removesuffix('s'))}s?(?![a-z0-9])")
+    titles, titled, ranks = {}, [], {}
+    for name in topics():
+        text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        headings = re.findall(r"^#+ (.*)", _CODE.sub("", text), re.MULTILINE)
+        titles[name] = headings[0]
+        if whole.search(f"{name} {headings[0]}".lower()):
+            titled.append(name)
+        if count := len(whole.findall(f"{name}\n{text}".lower())):
+            ranks[name] = (whole.search("\n".join(headings).lower()) is None, -count, name)
+    found = titled if len(titled) == 1 else sorted(ranks, key=ranks.__getitem__)
+    return {name: titles[name] for name in found}

@@ -59,7 +59,7 @@ def named_candidate(folder: Path, name: str) -> TrainerCandidate | None:
     modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__main__.py")]
     for number, file in enumerate((name, *modules)):
         inside = not Path(file).is_absolute() and ".." not in Path(file).parts
-        if inside and _is_file(folder / file) and _is_program(folder / file):
+        if inside and is_file(folder / file) and _is_program(folder / file):
             text = _text(folder / file)
             found = candidate_of(folder, PurePosixPath(Path(file).as_posix()), text)
             return found if number == 0 or found.module else _as_module(folder, PurePosixPath(file), text)
@@ -99,11 +99,11 @@ def _files(folder: Path) -> Iterator[PurePosixPath]:
         folders[:] = sorted(name for name in folders if not deep and _is_looked_at(Path(top, name)))
         for name in names:
             usual = name in _NAMES or (name.endswith(".py") and not _OTHERS.fullmatch(name))
-            if usual and is_text(Path(name)) and _is_file(Path(top, name)):
+            if usual and is_text(Path(name)) and is_file(Path(top, name)):
                 yield place / name
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     """Whether a path is a file; false where the system refuses to look."""
     try:
         return path.is_file()
@@ -121,7 +121,7 @@ def _is_program(file: Path) -> bool:
 
 def _is_looked_at(folder: Path) -> bool:
     hidden = folder.name.startswith(".") or folder.name in _SKIPPED or not is_text(folder)
-    return not hidden and not _is_file(folder / "pyvenv.cfg")
+    return not hidden and not is_file(folder / "pyvenv.cfg")
 
 
 def _text(file: Path) -> str:

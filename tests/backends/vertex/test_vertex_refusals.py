@@ -111,6 +111,15 @@ CASES = [
     ),
     pytest.param(
         403,
+        "This address is that of an earlier start. Use the variables that `vtrain emulator env` prints.",
+        None,
+        ServiceError,
+        "PERMISSION_DENIED: This address",
+        "",
+        id="emulator",
+    ),
+    pytest.param(
+        403,
         "Vertex AI API has not been used in project 1 before or it is disabled.",
         DISABLED,
         ServiceError,

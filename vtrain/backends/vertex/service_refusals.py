@@ -66,6 +66,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 _ADVICE = (
+    Advice("", "vtrain emulator env", ""),  # the emulator has said what to do, and has no roles and accounts
     Advice("", r"SERVICE_DISABLED", "Enable the API: gcloud services enable aiplatform.googleapis.com"),
     Advice(
         "",

@@ -15,7 +15,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +23,7 @@ import msgspec
 
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Metric
+from vtrain.messages.nearest import nearest
 from vtrain.runtime.home import Home
 from vtrain.runtime.output_numbers import BROKEN, LINES, Scalars, job_numbers
 from vtrain.runtime.tuning.trial_record import RECENT, remembered
@@ -342,6 +343,13 @@ class TrialMetrics:
     def is_silent(self) -> bool:
         """Whether nothing that the study asks for was reported, as a number or as anything else."""
         return not self.measured and not self._file.names.intersection(self._metrics)
+
+    @property
+    def nearest(self) -> str:
+        """The name of a number that was reported, which the study's first metric may mean; empty if none."""
+        names = {*self._file.names, *chain.from_iterable(self._others.values())}
+        usable = (name for name in names if "=" not in name)  # no `loss=NaN`
+        return nearest(self._metrics[0], usable, cutoff=0.5)  # `acc` for `accuracy`
 
     def complaint(self) -> str:
         """A sentence about metrics of the study that were not reported; empty where all were."""

@@ -183,7 +183,7 @@ class TrialJobs:
         if final is not None:
             self._end(record, SUCCEEDED, at=job.end_time)
         elif counts:
-            record = msgspec.structs.replace(record, is_silent=metrics.is_silent)
+            record = msgspec.structs.replace(record, is_silent=metrics.is_silent, nearest=metrics.nearest)
             self._end(record, INFEASIBLE, at=job.end_time, reason=metrics.complaint())
         else:
             cancelled = job.state == states.CANCELLED and (job.error is None or not job.error.details)
@@ -374,12 +374,15 @@ def _completion(job: HyperparameterTuningJob, records: list[TrialRecord]) -> Dec
     if any(record.state == SUCCEEDED for record in records):
         return Decision(state=states.SUCCEEDED)
     reason = next((record.infeasible_reason for record in records), "")
-    metrics = [metric.metric_id for metric in (job.study_spec or StudySpec()).metrics]
-    wanted = ", ".join(metrics)
+    metrics = (job.study_spec or StudySpec()).metrics
+    wanted = ", ".join(metric.metric_id for metric in metrics)
     left = job.max_trial_count - len(records)
     stopped = f" The study stopped before the other {left}." if left > 0 else ""
     message = f"No trial has a measurement of {wanted}. Trial 1: {reason}{stopped}"
-    hint = how_to_report(metrics[0]) if any(record.is_silent for record in records) else ""
+    hint = how_to_report(metrics[0].metric_id) if any(record.is_silent for record in records) else ""
+    if hint and (near := records[0].nearest):
+        goal = "min" if metrics[0].goal == "MINIMIZE" else "max"
+        hint = f"Did you mean --metric={near}:{goal}?\n{hint}"
     return _failed(message, "NO_MEASUREMENT", hint=hint)
 
 

@@ -29,8 +29,8 @@ class TrialRecord(StudyTrial, frozen=True, kw_only=True):
     """`job` is the full name of the trial's job.
 
     `failed`: the job failed, which counts for maxFailedTrialCount. `is_cut_off`: the study ended before it.
-    `is_silent`: the job succeeded, and reported nothing that the study asks for. `measurements` are filled at
-    the end.
+    `is_silent`: the job succeeded, and reported nothing that the study asks for; `nearest` is the number with
+    the nearest name that it did report. `measurements` are filled at the end.
     """
 
     job: str
@@ -41,6 +41,7 @@ class TrialRecord(StudyTrial, frozen=True, kw_only=True):
     failed: bool = False
     is_cut_off: bool = False
     is_silent: bool = False
+    nearest: str = ""
 
     @property
     def has_ended(self) -> bool:
