@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,3 +45,15 @@ def test_it_is_for_no_other_host_and_of_no_other_key(tmp_path: Path) -> None:
     server_tls(tmp_path / "other_key.pem", other)
     with pytest.raises(ssl.SSLCertVerificationError):
         agree(server, ssl.create_default_context(cafile=str(other)), "localhost")
+
+
+def test_without_the_library_that_signs_the_emulator_names_it(
+    vtrain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra `dashboard` brings all that the emulator imports, but not this."""
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for name in ("server", "certificate"):
+        monkeypatch.delitem(sys.modules, f"vtrain.emulator.{name}", raising=False)
+    ended = vtrain("emulator", "exec", "--", "true")
+    assert ended.code == 1
+    assert "The emulator needs cryptography, which is not installed." in ended.err

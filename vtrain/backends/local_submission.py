@@ -49,7 +49,7 @@ GRACE_VARIABLE = "VTRAIN_GRACE_SECONDS"
 
 
 class LocalSubmission(msgspec.Struct, frozen=True):
-    """What `LocalBackend` does about new jobs. A command that only looks at jobs needs nothing of it."""
+    """The half of `LocalBackend` for new jobs. A command that only looks at jobs needs nothing of it."""
 
     settings: BackendSettings
     backend: str

@@ -1,4 +1,4 @@
-"""What the documentation has from the program: commands, exit codes, keys of pyproject.toml, variables."""
+"""The parts of the documentation that the program writes: commands, exit codes, keys, variables."""
 
 from __future__ import annotations
 

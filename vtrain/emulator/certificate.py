@@ -6,12 +6,16 @@ import os
 import ssl
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import certifi
 
 from vtrain.atomic import publish_file
 from vtrain.https_proxy import BUNDLE_VARIABLES, leading_here
+
+if find_spec("cryptography") is None:  # which the program that signs needs
+    raise ModuleNotFoundError("No module named 'cryptography'", name="cryptography")
 
 _READABLE = 0o644
 _BEGIN = b"-----BEGIN CERTIFICATE-----"

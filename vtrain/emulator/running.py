@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -72,13 +72,13 @@ def make_folder(home: Path) -> Path:
 
 
 @contextmanager
-def recorded(home: Path, running: Running) -> Iterator[ssl.SSLContext]:
-    """A block during which other commands find the emulator, and its side of TLS.
+def recorded(
+    home: Path, running: Running, make_tls: Callable[[Path, Path], ssl.SSLContext]
+) -> Iterator[ssl.SSLContext]:
+    """A block during which other commands find the emulator, and its side of TLS, as `server_tls` makes it.
 
     Raises ConflictError where one has the port.
     """
-    from vtrain.emulator.certificate import server_tls  # which the other commands do not need
-
     folder = make_folder(home)
     lock = hold_lock(folder / f"{running.port}.lock")
     if lock is None:
@@ -86,7 +86,7 @@ def recorded(home: Path, running: Running) -> Iterator[ssl.SSLContext]:
     file = folder / f"{running.port}.json"
     key = file.with_suffix(".key")
     try:
-        tls = server_tls(key, running.bundle_file(home))
+        tls = make_tls(key, running.bundle_file(home))
         key.unlink()
         document = msgspec.structs.replace(running, process=os.getpid())
         publish_file(running.token_file(home), running.token.encode())

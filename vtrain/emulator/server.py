@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import find_backend
+from vtrain.emulator.certificate import server_tls
 from vtrain.emulator.clients import Calls
 from vtrain.emulator.dashboard import OWN_PAGES
 from vtrain.emulator.http_server import address, listen, make_server, run_until_signal
@@ -172,7 +173,7 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
             from vtrain.emulator.vertex.grpc_server import serving_grpc
 
             grpc = stack.enter_context(serving_grpc(service, order.home, order.project, tell))
-        tls = stack.enter_context(recorded(order.home, running))
+        tls = stack.enter_context(recorded(order.home, running, server_tls))
         stack.enter_context(_reaping())
         proxy = Proxy(tls, order.admission.admits, grpc)
         server = make_server(RequestLog(make_app(order, service), tell), proxy)

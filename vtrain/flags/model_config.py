@@ -7,15 +7,15 @@ from typing import Any
 
 from vtrain.core.config_file import read_text
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.model_options import UploadFlags
+from vtrain.flags.model_options import GRADIENTS, UploadFlags
 from vtrain.flags.row import fields_of
 from vtrain.messages.codec import read_message
 from vtrain.messages.model import Model
 
-_GRADIENTS, _SHAPLEY = "integratedGradientsAttribution", "sampledShapleyAttribution"
+_SHAPLEY = "sampledShapleyAttribution"
 METHODS = {
-    "integrated-gradients": (_GRADIENTS, _GRADIENTS),
-    "xrai": ("xraiAttribution", _GRADIENTS),
+    "integrated-gradients": (GRADIENTS, GRADIENTS),
+    "xrai": ("xraiAttribution", GRADIENTS),
     "sampled-shapley": (_SHAPLEY, _SHAPLEY),
 }
 """The field of each method, and the one that its flags set."""

@@ -12,7 +12,7 @@ MODEL = "Model"
 CONTAINER = "Serving container"
 LAST_PORT = 65535
 EXPLANATIONS = "Explanations (Vertex AI)"
-_GRADIENTS = "integratedGradientsAttribution"
+GRADIENTS = "integratedGradientsAttribution"
 
 
 def _ports(values: list[str], flag: str) -> list[dict[str, int]]:
@@ -125,18 +125,18 @@ class UploadFlags(FlagGroup, frozen=True):
         "FILE", "JSON that describes inputs and outputs.", panel=EXPLANATIONS
     )
     explanation_step_count: str | None = _explanation(
-        "COUNT", "Steps to approximate the integral.", f"{_GRADIENTS}.stepCount", read=whole_number
+        "COUNT", "Steps to approximate the integral.", f"{GRADIENTS}.stepCount", read=whole_number
     )
     explanation_path_count: str | None = _explanation(
         "COUNT", "Permutations for Shapley values.", "sampledShapleyAttribution.pathCount", read=whole_number
     )
     smooth_grad_noise_sigma: str | None = _explanation(
-        "NUMBER", "Noise added to all features.", f"{_GRADIENTS}.smoothGradConfig.noiseSigma", read=_decimal
+        "NUMBER", "Noise added to all features.", f"{GRADIENTS}.smoothGradConfig.noiseSigma", read=_decimal
     )
     smooth_grad_noise_sigma_by_feature: list[str] = _explanation(
         "KEY=VALUE,…",
         "Noise added to each feature.",
-        f"{_GRADIENTS}.smoothGradConfig.featureNoiseSigma",
+        f"{GRADIENTS}.smoothGradConfig.featureNoiseSigma",
         read=_noise_by_feature,
         empty=IGNORED,
         default=[],
@@ -144,7 +144,7 @@ class UploadFlags(FlagGroup, frozen=True):
     smooth_grad_noisy_sample_count: str | None = _explanation(
         "COUNT",
         "Samples of the gradient.",
-        f"{_GRADIENTS}.smoothGradConfig.noisySampleCount",
+        f"{GRADIENTS}.smoothGradConfig.noisySampleCount",
         read=whole_number,
     )
 

@@ -245,7 +245,7 @@ class SchemaFlag(FlagGroup, frozen=True):
 
 
 class InitFlags(FlagGroup, frozen=True):
-    """What the job runs, and the switch that answers each question with its default."""
+    """The program of the new job, and the switch that answers each question with its default."""
 
     heading: ClassVar[str] = OUTPUT
 

@@ -1,4 +1,4 @@
-"""What a job's order has for docker alone: the engine, and the options of its containers."""
+"""The part of a job's order that is for docker alone: the engine, and the options of its containers."""
 
 from __future__ import annotations
 

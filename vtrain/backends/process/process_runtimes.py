@@ -1,4 +1,4 @@
-"""What a pool's replicas run in: an environment with the trainer's packages, or the active Python."""
+"""The runtimes of worker pools: environments with the trainer's packages, or the active Python."""
 
 from __future__ import annotations
 
