@@ -41,7 +41,8 @@ SHIM_KILL_SECONDS = 4.0
 """The time for a shim to kill its replica, and to tell how that ended."""
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
 
-_HYPERTUNE = re.compile(rb"\bhypertune\b")
+_HYPERTUNE = re.compile(rb"\b(?:from|import|import_module)\b[^#\n]{0,80}(?<![-\w])hypertune\b")
+"""What imports it. A trainer that only speaks of it may take CLOUD_ML_HP_METRIC_FILE for the sign of a trial."""
 
 
 class ProcessLauncher:
@@ -81,7 +82,7 @@ class ProcessLauncher:
             devices=_visible(order, devices),
             debugger_host=HOST,
         )
-        if not (order.trial_id or _names_hypertune(folder)):
+        if not (order.trial_id or _imports_hypertune(folder)):
             world = replace(world, metric_files={})
         gcs = buckets_folder(spec, home, aip_dirs)
         found = {}
@@ -247,7 +248,7 @@ def _replica_order(order: JobOrder, folder: JobFolder, view: ReplicaView, gcs: s
     )
 
 
-def _names_hypertune(folder: JobFolder) -> bool:
+def _imports_hypertune(folder: JobFolder) -> bool:
     """Whether the trainer's code does, which would write below /tmp, over what other jobs report there."""
     files = (folder.path / OWN_CODE).rglob("*")
     programs = (file for file in files if file.suffix in (".py", ".ipynb") and file.is_file())
