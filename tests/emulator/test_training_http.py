@@ -539,10 +539,11 @@ def test_a_tuning_job_is_listed_without_its_trials(http: Http) -> None:
 
 def test_credentials_for_programs_that_look_for_a_machine_of_google(http: Http) -> None:
     assert http("GET", "/", Metadata_Flavor="Google").headers["metadata-flavor"] == "Google"
-    token = http("GET", "/computeMetadata/v1/instance/service-accounts/default/token").document
-    assert token["token_type"] == "Bearer"
-    assert http("GET", "/computeMetadata/v1/project/project-id").body == b"demo"
-    assert http("GET", "/computeMetadata/v1/instance/attributes/x").status == 404
+    values = "/computeMetadata/v1"
+    token = http("GET", f"{values}/instance/service-accounts/default/token", Metadata_Flavor="Google")
+    assert token.document["token_type"] == "Bearer"
+    assert http("GET", f"{values}/project/project-id", Metadata_Flavor="Google").body == b"demo"
+    assert http("GET", f"{values}/instance/attributes/x", Metadata_Flavor="Google").status == 404
 
 
 @pytest.mark.parametrize("header", [{"Origin": "https://example.com"}, {"Host": "example.com"}])

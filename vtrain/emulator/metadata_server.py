@@ -44,9 +44,13 @@ class MetadataServer:
         """Answer one request. Who is led here, as trainers are, has a token of its own."""
         app = self._app
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and LED not in scope:
+            headers = Headers(scope=scope)
             if scope["path"].startswith(_ROOT):
                 app = self._answer(scope["path"][len(_ROOT) :], scope["query_string"])
-            elif scope["path"] == "/" and "metadata-flavor" in Headers(scope=scope):
+                # As there: who was led here by an address of somebody else's does not ask so.
+                if headers.get("metadata-flavor") != "Google" or "x-forwarded-for" in headers:
+                    app = PlainTextResponse("Metadata-Flavor: Google is missing.", 403, headers=HEADERS)
+            elif scope["path"] == "/" and "metadata-flavor" in headers:
                 app = PlainTextResponse("", headers=HEADERS)  # this is a machine of Google
         await app(scope, receive, send)
 

@@ -112,8 +112,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
             named = ", ".join(map(repr, hosts)) or "nothing"
             sentence = f"The header Host names {named}, which is not this service."
             raise StorageRefusal(403, "forbidden", f"{sentence} Start it with --allowed-host=NAME.")
-        self._check_emulated(scope, host_name(hosts[0]))
         self._check_token(scope, headers, opens_by_cookie=is_page or is_form)
+        self._check_emulated(scope, host_name(hosts[0]))
 
     def admits(self, authorizations: list[str]) -> bool:
         """Whether a client may come in with these headers."""
