@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,14 @@ def test_clients_that_check_all_take_it(tmp_path: Path, host: str) -> None:
     client = ssl.create_default_context(cafile=str(bundle))
     client.verify_flags |= ssl.VERIFY_X509_STRICT
     agree(server, client, host)
+
+
+def test_servers_that_start_together_each_have_the_certificate_that_their_clients_get(tmp_path: Path) -> None:
+    bundles = [tmp_path / f"{number}.pem" for number in range(4)]
+    with ThreadPoolExecutor(len(bundles)) as pool:
+        servers = pool.map(lambda bundle: server_tls(tmp_path / "key.pem", bundle), bundles)
+        for server, bundle in zip(servers, bundles, strict=True):
+            agree(server, ssl.create_default_context(cafile=str(bundle)), "localhost")
 
 
 def test_it_is_for_no_other_host_and_of_no_other_key(tmp_path: Path) -> None:

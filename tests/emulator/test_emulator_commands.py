@@ -94,7 +94,8 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
         exports.count(f"={bundle}\n") == len(BUNDLE_VARIABLES) and "CERTIFICATE" in Path(bundle).read_text()
     )
     assert f"export HTTPS_PROXY=http://vtrain:{token}@{address.removeprefix('http://')}\n" in exports
-    assert list((machine.home / "emulator").glob("*.key")) == []
+    (key,) = (machine.home / "emulator").glob("*.key")
+    assert key.stat().st_mode & 0o777 == 0o600
     shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT $CLOUDSDK_AI_REGION"'
     told = subprocess.run(["sh", "-c", shell, "sh", exports], capture_output=True, text=True, check=True)
     assert told.stdout == "emulator us-central1\n"
@@ -103,7 +104,19 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     assert again.returncode == 1 and f"An emulator answers at port {port} already." in again.stderr
     assert machine.run("stop").returncode == 0
     assert find_running(machine.home) == []
-    assert [file.name for file in (machine.home / "emulator").iterdir()] == ["emulator.log"]
+    assert {file.name for file in (machine.home / "emulator").iterdir()} == {"emulator.log", "tls.key"}
+
+
+def test_of_two_that_start_at_once_the_second_names_the_first(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [sys.executable, "-m", "vtrain", "emulator", "start", "--detach", f"--port={port}"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(argv, env=machine.environment, **streams) for _ in range(2)]  # type: ignore[call-overload]
+    words = {one.wait(timeout=60): "".join(one.communicate()) for one in both}
+    assert set(words) == {0, 1}, words
+    assert f"An emulator answers at port {port} already." in words[1], words[1]
+    assert "vtrain emulator env" in words[1]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +258,7 @@ def test_what_a_killed_emulator_left_is_removed(machine: Machine) -> None:
     assert len(list(folder.glob("*.pem"))) == 1
     machine.stop_all()
     assert machine.run("status").returncode == 0
-    assert [file.name for file in folder.iterdir()] == ["emulator.log"]
+    assert {file.name for file in folder.iterdir()} == {"emulator.log", "tls.key"}
 
 
 def test_in_the_background_it_runs_no_module_of_the_current_folder(machine: Machine, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -573,10 +574,10 @@ def test_clients_without_a_network(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == "hello\n" * (2 + bool(shutil.which("curl"))) + "405\n"
     assert "Refused: The emulator does not emulate GET https://run.googleapis.com/v1/x.\n" in ended.stderr
-    assert [file.name for file in (tmp_path / "emulator").iterdir()] == []
+    assert [file.name for file in (tmp_path / "emulator").iterdir()] == ["tls.key"]
 
 
-def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
+def test_the_key_is_private_and_kept_for_half_a_year(tmp_path: Path) -> None:
     key, bundle = tmp_path / "key.pem", tmp_path / "trusted.pem"
     server_tls(key, bundle)
     made = key.read_bytes()
@@ -584,6 +585,7 @@ def test_the_key_is_private_and_made_once(tmp_path: Path) -> None:
     assert b"PRIVATE KEY" not in bundle.read_bytes()
     server_tls(key, bundle)
     assert key.read_bytes() == made
-    key.unlink()
+    half_a_year_ago = time.time() - 181 * 24 * 3600
+    os.utime(key, (half_a_year_ago, half_a_year_ago))
     server_tls(key, bundle)
     assert key.read_bytes() != made

@@ -142,7 +142,6 @@ def stop_serving(folder: JobFolder) -> None:
     is_ended = wait_until(lambda: _is_ended(lock, signal.SIGTERM), STOP_SECONDS, PAUSE_SECONDS)
     if not (is_ended or wait_until(lambda: _is_ended(lock, signal.SIGKILL), KILL_SECONDS, PAUSE_SECONDS)):
         raise TimeoutError("the process that serves its Cloud Storage does not end")
-    (_place(folder) / "key.pem").unlink(missing_ok=True)
 
 
 def _is_ended(lock: Path, number: signal.Signals) -> bool:

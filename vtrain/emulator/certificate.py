@@ -6,6 +6,7 @@ import os
 import ssl
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,23 +19,29 @@ if find_spec("cryptography") is None:  # which the program that signs needs
     raise ModuleNotFoundError("No module named 'cryptography'", name="cryptography")
 
 _READABLE = 0o644
+_KEPT_SECONDS = 180 * 24 * 3600
+"""A certificate serves so long; it is valid for twice that. Signing takes a third of the CPU of a start."""
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
 
 
 def server_tls(key: Path, bundle: Path) -> ssl.SSLContext:
-    """The server's side of TLS, with the certificate of two files, which are made unless both are there.
+    """The server's side of TLS, with the key and the certificate of a private file, made if it is missing.
 
-    `key` is private. `bundle` has what clients are to trust: the certificate, and those that they would trust
+    It writes `bundle`, which has what clients are to trust: the certificate, and those that they would trust
     without it. gRPC offers h2 alone, and gets it; all others get HTTP/1.1. Raises OSError.
     """
-    if not (key.exists() and bundle.exists()):
+    if not (key.exists() and time.time() - key.stat().st_mtime < _KEPT_SECONDS):
         program = Path(__file__).with_name("sign_certificate.py")
-        made = subprocess.run([sys.executable, program], stdout=subprocess.PIPE, check=True).stdout
-        publish_file(key, made)
-        publish_file(bundle, b"\n".join([*_trusted(), made[made.index(_BEGIN) :]]), _READABLE)
+        publish_file(
+            key, subprocess.run([sys.executable, program], stdout=subprocess.PIPE, check=True).stdout
+        )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.set_alpn_protocols(["http/1.1", "h2"])
-    context.load_cert_chain(key)
+    made = b""
+    while made != key.read_bytes():  # another server has made it anew meanwhile
+        made = key.read_bytes()
+        context.load_cert_chain(key)
+    publish_file(bundle, b"\n".join([*_trusted(), made[made.index(_BEGIN) :]]), _READABLE)
     return context
 
 

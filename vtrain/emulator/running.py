@@ -84,10 +84,8 @@ def recorded(
     if lock is None:
         raise ConflictError(f"An emulator of this home is recorded at port {running.port} already.")
     file = folder / f"{running.port}.json"
-    key = file.with_suffix(".key")
     try:
-        tls = make_tls(key, running.bundle_file(home))
-        key.unlink()
+        tls = make_tls(Home(home).tls_key, running.bundle_file(home))
         document = msgspec.structs.replace(running, process=os.getpid())
         publish_file(running.token_file(home), running.token.encode())
         publish_file(file, msgspec.json.encode(document))
@@ -124,7 +122,7 @@ def find_running(home: Path) -> list[Running]:
 def _forget(file: Path) -> None:
     """Remove the record of an emulator that has ended, and what is beside it."""
     discard(file)
-    for suffix in (".token", ".key", ".pem", ".lock"):
+    for suffix in (".token", ".pem", ".lock"):
         file.with_suffix(suffix).unlink(missing_ok=True)
 
 

@@ -49,6 +49,11 @@ class Home(msgspec.Struct, frozen=True):
         return self.path / "emulator"
 
     @property
+    def tls_key(self) -> Path:
+        """The key, with its certificate, by which emulators and servers of jobs stand for Google's hosts."""
+        return self.emulator / "tls.key"
+
+    @property
     def slots(self) -> Path:
         """A folder for the warm slots of each persistent resource."""
         return self.path / "slots"

@@ -36,7 +36,7 @@ from vtrain.emulator.certificate import server_tls
 from vtrain.emulator.http_server import listen, make_server
 from vtrain.emulator.metadata_server import MetadataServer
 from vtrain.emulator.proxy import Proxy, Streams, connect_through
-from vtrain.emulator.running import Running, find_running
+from vtrain.emulator.running import Running, find_running, make_folder
 from vtrain.emulator.storage.bodies import receive_body
 from vtrain.emulator.storage.guard import CLOUD_STORAGE, NOT_EMULATED, Admission, Guard, host_name
 from vtrain.emulator.storage.storage_app import make_service
@@ -47,6 +47,7 @@ from vtrain.https_proxy import led_variables
 from vtrain.messages.log import SEVERITIES
 from vtrain.messages.names import LOCAL_PROJECT
 from vtrain.runtime.folder import CLOUD_LOGGING, JobFolder, read_struct, write_struct
+from vtrain.runtime.home import Home
 from vtrain.runtime.process.journal import STDOUT, JournalWriter
 
 LOOK_SECONDS = 5.0
@@ -74,7 +75,8 @@ def main(place: Path, lock: int) -> None:
         admission = Admission(
             hosts=frozenset({order.host}), token=order.token, emulated=ANSWERED, refusal=_REFUSAL
         )
-        tls = server_tls(place / "key.pem", place / "trusted.pem")
+        make_folder(Path(order.home))
+        tls = server_tls(Home(Path(order.home)).tls_key, place / "trusted.pem")
         emulators = _Emulators(Path(order.home), order.emulator_port)
         running = emulators.preferred("")
         project = running.project if running else LOCAL_PROJECT
