@@ -50,6 +50,8 @@ PROJECT = "emulator"
 LARGEST_LOG = 1 << 20
 """Bytes of earlier emulators' words that are kept."""
 LAST_WORDS = 4096
+ANOTHERS_SECONDS = 1.0
+"""The time that an emulator takes from its hold on a port to its record."""
 
 
 def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, common: CommonFlags) -> None:
@@ -67,10 +69,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
             f"--host={clients.host}: anyone who reaches that address could run programs on this machine.",
             hint="Leave out --no-require-token.",
         )
-    for running in find_running(home_folder()):
-        if running.port == port:
-            hint = f"To use it:\n$ {_env_line(running)}"
-            raise UnavailableError(f"An emulator answers at port {port} already.", hint=hint)
+    _check_port(port)
     if where.detach:
         running = _start_detached(where, jobs, clients, common)
         console.result(_shown(running), "value(url)")
@@ -241,10 +240,18 @@ def _start_detached(
             log.truncate(0)
         nothing = subprocess.DEVNULL
         child = subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=log, start_new_session=True)
-    return _until_answering(child)
+    return _until_answering(child, port_number(where.port))
 
 
-def _until_answering(child: subprocess.Popen[bytes]) -> Running:
+def _check_port(port: int) -> None:
+    """Raise UnavailableError where an emulator of this home has the port."""
+    for running in find_running(home_folder()):
+        if running.port == port:
+            hint = f"To use it:\n$ {_env_line(running)}"
+            raise UnavailableError(f"An emulator answers at port {port} already.", hint=hint)
+
+
+def _until_answering(child: subprocess.Popen[bytes], port: int) -> Running:
     """The emulator that a child has become. Raises UnavailableError where it has ended instead."""
     # Its record tells, and not what it prints: settings of the user may silence that.
     found: list[Running] = []
@@ -255,6 +262,7 @@ def _until_answering(child: subprocess.Popen[bytes]) -> Running:
 
     wait_until(has_come, inf, longest=0.1)
     if not found:
+        wait_until(lambda: _check_port(port), ANOTHERS_SECONDS)
         raise UnavailableError(_why_ended(child.wait()), hint=f"All of its words: {_log()}")
     return found[0]
 
