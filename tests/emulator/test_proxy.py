@@ -473,6 +473,22 @@ def test_a_public_object_is_googles(served: Served) -> None:
     assert signed.startswith(b"HTTP/1.1 404 ")
 
 
+def test_an_object_is_written_and_deleted_at_its_address(served: Served) -> None:
+    (served.buckets / "stage").mkdir()
+    end = f"Host: {STORAGE}\nConnection: close"
+    put = f"PUT /stage/a%2Bb+c/d%26e HTTP/1.1\n{end}\nContent-Length: 0"
+    file = served.buckets / "stage" / "a+b+c" / "d&e"
+    for more in ("x-goog-copy-source: /stage/x", "x-goog-meta-a: b"):
+        assert served.call(STORAGE, f"{put}\n{more}").startswith(b"HTTP/1.1 404 ")
+    assert served.call(STORAGE, put.replace(" HTTP", "?partNumber=1 HTTP")).startswith(b"HTTP/1.1 404 ")
+    assert served.call(STORAGE, put.replace("/stage/", "/public/")).startswith(b"HTTP/1.1 404 ")
+    assert not file.exists()
+    assert served.call(STORAGE, put).startswith(b"HTTP/1.1 200 ")
+    assert file.read_bytes() == b""
+    assert served.call(STORAGE, put.replace("PUT", "DELETE")).startswith(b"HTTP/1.1 204 ")
+    assert not file.exists()
+
+
 @contextmanager
 def channel_to(host: str, port: int, bundle: Path, login: str) -> Iterator[Any]:
     """A channel of gRPC by way of a proxy."""

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -104,14 +104,15 @@ def make_service(home: Path) -> ASGIApp:
 
     batches = [Route(path, batch, methods=["POST"]) for path in BATCHES]
     whole = Starlette(routes=[*table, *batches], exception_handlers=handlers, lifespan=lifespan)
-    return PlainReads(RawPaths(whole), service.buckets)
+    return PlainObjects(RawPaths(whole), service.buckets)
 
 
-class PlainReads:
-    """Reads of `https://storage.googleapis.com/BUCKET/OBJECT`, as of the older API of Cloud Storage.
+class PlainObjects:
+    """The objects at `https://storage.googleapis.com/BUCKET/OBJECT`, as in the XML API of Cloud Storage.
 
-    A client without credentials may mean a public object, as those that load a dataset of Keras: where no
-    bucket of this machine has the name, it is sent on to Google.
+    They are read, written and deleted as they are: a request with a query, or with a header of that API such
+    as the one that copies, is not answered. A client without credentials may mean a public object, as those
+    that load a dataset of Keras: where no bucket of this machine has the name, it is sent on to Google.
     """
 
     def __init__(self, app: ASGIApp, buckets: BucketStore) -> None:
@@ -122,18 +123,32 @@ class PlainReads:
         """Answer one request."""
         headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
         is_plain = host_name(headers.get("host", "")) == f"storage.{LED_DOMAIN}"
-        if not is_plain or scope["method"] not in ("GET", "HEAD") or scope["path"].startswith(STORAGE_PATHS):
+        if not is_plain or scope["path"].startswith(STORAGE_PATHS):
             await self._app(scope, receive, send)
             return
         path, query = scope["raw_path"], scope["query_string"]
         bucket, _, name = path[1:].partition(b"/")
-        if "authorization" in headers or self._buckets.exists(unquote(bucket.decode("latin-1"))):
+        if scope["method"] not in ("GET", "HEAD"):
+            is_whole = name and not query and not any(each.startswith("x-goog-") for each in headers)
+            await self._app(_written(scope, bucket, name) if is_whole else scope, receive, send)
+        elif "authorization" in headers or self._buckets.exists(unquote(bucket.decode("latin-1"))):
             place = b"/download/storage/v1/b/%s/o/%s" % (bucket, name.replace(b"/", b"%2F"))
             scope = {**scope, "path": place.decode("latin-1"), "raw_path": place}
             await self._app(scope, receive, send)
         else:
             target = f"https://{PUBLIC}".encode() + path + (b"?" + query if query else b"")
             await RedirectResponse(target.decode("latin-1"), 307)(scope, receive, send)
+
+
+def _written(scope: Scope, bucket: bytes, name: bytes) -> Scope:
+    """A request that writes or deletes an object, as one of the JSON API."""
+    folder, quoted = b"/storage/v1/b/%s/o" % bucket, quote(unquote_to_bytes(name), safe="").encode()
+    if scope["method"] == "DELETE":
+        return {**scope, "raw_path": b"%s/%s" % (folder, quoted)}
+    if scope["method"] != "PUT":
+        return scope
+    query = b"uploadType=media&name=" + quoted
+    return {**scope, "method": "POST", "raw_path": b"/upload" + folder, "query_string": query}
 
 
 class RawPaths:
