@@ -284,6 +284,7 @@ def test_the_list_of_jobs_has_pipelines_without_the_jobs_that_they_run(train: Tr
         (["--serving-container-image-uri=i"], 2, "--model-display-name"),
         ([*MODEL, "--model-id=Digits"], 1, "'Digits' is not the id of a model"),
         ([*MODEL, "--parent-model=nosuch"], 1, "Model nosuch not found"),
+        ([*MODEL, "--model-id=digits", "--parent-model=digits"], 2, "--model-id is for a new model"),
         ([*MODEL, "--model-version-aliases=1x"], 1, "'1x' is not an alias of a version"),
         (["--dataset=/no/such/file.csv"], 1, "that ends in .jsonl"),
         (["--dataset=x.csv", "--training-fraction-split=2"], 2, "from 0 to 1"),

@@ -134,6 +134,8 @@ def _model_layers(flags: ModelFlags, file: Document, project: str, location: str
         if given or flags.model_id or flags.parent_model:
             raise UsageError("Flags about a model need --model-display-name=NAME.")
         return
+    if flags.model_id and flags.parent_model:
+        raise UsageError("--model-id is for a new model, and --parent-model names one that is there.")
     # Labels of flags take the place of the file's. And a model is there, whatever else is said of it.
     has_labels = "labels" in Fold(given).document.get("modelToUpload", {})
     yield Layer(nobody, {"modelToUpload": {"labels": None} if has_labels else {}})
