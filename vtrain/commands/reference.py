@@ -90,7 +90,7 @@ def _commands(root: Any) -> Iterator[str]:
     """The help of every command. Flags that several commands share stand with the first."""
     _all, *pages = pages_below(root, root.context_class(root, info_name="vtrain", obj=Invocation()))
     pages.sort(key=lambda page: page.is_group or len(page.title.split()) > 2)  # the short commands come first
-    pages.append(msgspec.structs.replace(common_page(common_flags()[0]), title="Common flags"))
+    pages.append(msgspec.structs.replace(common_page(common_flags()), title="Common flags"))
     shown: dict[Section, str] = {}
     for page in pages:
         yield from _command(page, shown)
