@@ -135,6 +135,7 @@ class Sender:
                 retry=self.settings.retry(),
             )
             self._count(stream.pending)
+        int(blob.generation)  # an answer without one is not the service's
 
     def _count(self, size: int) -> None:
         """Count bytes that have arrived. Raises StorageError when another file has failed meanwhile."""
