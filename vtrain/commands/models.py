@@ -113,21 +113,21 @@ def describe(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> No
 
 def delete(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Remove a model with all its versions."""
-    target, name = find_model(model, place, common, only_one=True)
-    session = target.open()
+    session, name = open_model(model, place, common, only_one=True)
     _show_deleted(session, name, session.models.delete_model(name))
 
 
 def delete_version(model: ModelVersionFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Remove one version of a model."""
-    target, name = find_model(model, place, common, only_one=True)
-    session = target.open()
+    session, name = open_model(model, place, common, only_one=True)
     _show_deleted(session, name, session.models.delete_model_version(name))
 
 
-def open_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:
+def open_model(
+    model: NameFlag, place: PlaceFlags, common: CommonFlags, *, only_one: bool = False
+) -> tuple[Session, str]:
     """The session of a command about a model, and the model's full name, with the version that it has."""
-    target, name = find_model(model, place, common)
+    target, name = find_model(model, place, common, only_one=only_one)
     return target.open(), name
 
 

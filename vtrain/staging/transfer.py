@@ -95,6 +95,7 @@ class Sender:
         """Send a file unless it is there; whether it was sent. Of several that send it at once, one does."""
         from google.api_core.exceptions import Forbidden, PreconditionFailed
 
+        bucket, name = split_object(upload.uri)
         for _ in range(ATTEMPTS):
             if found is not None and is_same(upload.file, found):
                 self.progress.add(size=upload.file.stat().st_size)
@@ -104,15 +105,12 @@ class Sender:
                 return True
             except PreconditionFailed:
                 try:
-                    found = self._find(upload.uri)
+                    found = self.client.bucket(bucket).get_blob(
+                        name, timeout=self.settings.timeout, retry=self.settings.retry()
+                    )
                 except Forbidden:
                     return False  # it is there, under a name made of its content
         raise StorageError(f"{upload.uri} is being written by somebody else.", hint="Run the command again.")
-
-    def _find(self, uri: str) -> Blob | None:
-        bucket, name = split_object(uri)
-        settings = self.settings
-        return self.client.bucket(bucket).get_blob(name, timeout=settings.timeout, retry=settings.retry())
 
     def _transmit(self, upload: Upload, generation: int) -> None:
         """Send a file in place of that generation (0: of nothing). Repeating is safe, for it is named."""
