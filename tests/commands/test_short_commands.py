@@ -506,6 +506,8 @@ def test_ps_says_that_nothing_has_the_column_to_sort_by(vtrain: Any, measured: P
 def test_ps_knows_the_columns_that_every_table_has(vtrain: Any, measured: Path) -> None:
     by_time = vtrain("ps", "--sort=~createTime")
     assert vtrain("ps", "--sort=~created") == by_time and "nothing here" not in by_time.err
+    by_name = vtrain("ps", "--sort=name", "--format=value(displayName)")
+    assert by_name.out.split() == ["a", "job-1001", "job-1002"]
     ended = vtrain("ps", "--columns=created,seed")
     assert "nothing here" not in ended.err
     assert ended.out == vtrain("ps", "--columns=seed").out
