@@ -64,6 +64,7 @@ QUICK = [
     )
 ]
 """The folders of the tests of which most start no program; those that do are marked child."""
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 """On Linux PyPI has builds for GPUs, of gigabytes, and never a version +cpu: so none of them is fetched."""
 
@@ -96,24 +97,19 @@ def quick(session: nox.Session) -> None:
     session.run("pytest", "-n", "2", "--dist=worksteal", *chosen, *(session.posargs or QUICK))
 
 
-@nox.session(name="tests-3.10", python=_find_python("3.10"))
-def tests_on_the_oldest(session: nox.Session) -> None:
-    """The same on Python 3.10, the oldest; skipped where this machine has none."""
-    _test_on(session, "3.10")
+def _tests_on(version: str) -> None:
+    @nox.session(name=f"tests-{version}", python=_find_python(version))
+    def tests_on_it(session: nox.Session) -> None:
+        """The same on this Python; skipped where this machine has none."""
+        if session.python is None:
+            session.skip(f"neither PATH nor pyenv nor uv has Python {version}")
+        if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+            session.skip("the session tests runs on this Python")
+        tests(session)
 
 
-@nox.session(name="tests-3.13", python=_find_python("3.13"))
-def tests_on_the_newest(session: nox.Session) -> None:
-    """The same on Python 3.13, the newest; skipped where this machine has none."""
-    _test_on(session, "3.13")
-
-
-def _test_on(session: nox.Session, version: str) -> None:
-    if session.python is None:
-        session.skip(f"neither PATH nor pyenv nor uv has Python {version}")
-    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-        session.skip("the session tests runs on this Python")
-    tests(session)
+for _version in PYTHONS:
+    _tests_on(_version)
 
 
 @nox.session
@@ -166,7 +162,7 @@ def pages(session: nox.Session) -> None:
 def build(session: nox.Session) -> None:
     """The sdist and the wheel: built, checked, compared, and used in fresh environments of each Python."""
     _install(session, ".[test]", "build>=1.2", "twine>=6.1")
-    found = filter(None, map(_find_python, ("3.10", "3.11", "3.12", "3.13", "3.14")))
+    found = filter(None, map(_find_python, PYTHONS))
     env = {"PATH": os.pathsep.join([*(str(Path(python).parent) for python in found), os.environ["PATH"]])}
     tests = session.posargs or ["tests/test_distributions.py"]
     session.run("pytest", "-n", "2", "-m", "build", *tests, env=env)

@@ -62,6 +62,7 @@ def write(name: str, folder: Path) -> None:
     shutil.copytree(ROOT / "examples" / "script", folder / "broken")
     with (folder / "broken" / "train.py").open("a", encoding="utf-8") as file:
         file.write("\n\nprint({'weight': 3.0}['wieght'])\n")
+    (folder / ".venv").symlink_to(sys.prefix)  # so that no picture names a folder of this machine
     shown: list[Text] = []
     for command in PICTURES[name]:
         run(command, folder)  # the second run shows what is cached
@@ -81,7 +82,8 @@ def run(command: str, folder: Path) -> list[Text]:
         "VTRAIN_HOME": str(folder / ".vtrain"),
         "VTRAIN_BACKEND": "process",
         "TERM": "xterm-256color",
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "VIRTUAL_ENV": str(folder / ".venv"),
+        "PATH": f"{folder / '.venv' / 'bin'}:{os.environ['PATH']}",
     }
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))

@@ -10,9 +10,9 @@ from vtrain.settings import (
     choose_backend,
     find_project,
     find_region,
-    find_staging_bucket,
     home_folder,
 )
+from vtrain.staging import find_staging_bucket
 
 LOCAL_JOB = "projects/local/locations/us-central1/customJobs/1"
 CLOUD_JOB = "projects/demo/locations/us-central1/customJobs/1"
@@ -151,9 +151,9 @@ def test_staging_bucket(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -
         ("# [tool.vtrain]\n", ""),
         ("[project]\ndescription = 'reads [tool.vtrain]'\n", ""),
         ("[tool.vtrain]\n", ""),
-        ("[tool]\nvtrain.staging-bucket = 'a'\n", "gs://a"),
-        ("[ tool . 'vtrain' ]\nstaging-bucket = 'a'\n", "gs://a"),
-        ("tool = {vtrain = {staging-bucket = 'a'}}\n", "gs://a"),
+        ("[tool]\nvtrain.staging-bucket = 'abc'\n", "gs://abc"),
+        ("[ tool . 'vtrain' ]\nstaging-bucket = 'abc'\n", "gs://abc"),
+        ("tool = {vtrain = {staging-bucket = 'abc'}}\n", "gs://abc"),
     ],
 )
 def test_the_table_is_read_as_toml_has_it(project_folder: Path, text: str, found: str) -> None:
@@ -161,7 +161,7 @@ def test_the_table_is_read_as_toml_has_it(project_folder: Path, text: str, found
     assert find_staging_bucket("") == found
 
 
-@pytest.mark.parametrize("text", ["gs://", "gs:///", "file://"])
+@pytest.mark.parametrize("text", ["gs://", "gs:///", "file://", "gs://b", "s3://bucket"])
 def test_a_staging_uri_without_a_bucket_is_refused_by_its_flag(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

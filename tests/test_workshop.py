@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 TEST_COMMAND = re.compile(r"^ *(python3 -m venv .*&& .venv/bin/nox)$", re.MULTILINE)
 
 USUAL_SESSIONS = ("tests", "lint", "types", "docs")
-BY_HAND = ("coverage", "news", "mutants", "live", "gpu")
+BY_HAND = ("tests-3.11", "tests-3.14", "coverage", "news", "mutants", "live", "gpu")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -75,10 +75,11 @@ def constant(noxfile: ast.Module, name: str) -> Any:
 def sessions(noxfile: ast.Module) -> dict[str, set[str]]:
     """Each session's name, and the texts that its function holds."""
     functions = (node for node in noxfile.body if isinstance(node, ast.FunctionDef) and node.decorator_list)
-    return {
+    found = {
         _session_name(node): {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
         for node in functions
     }
+    return found | {f"tests-{version}": {version} for version in constant(noxfile, "PYTHONS")}
 
 
 def _session_name(function: ast.FunctionDef) -> str:
@@ -91,7 +92,7 @@ def _session_name(function: ast.FunctionDef) -> str:
 def test_ci_runs_every_session_that_needs_nothing_of_ones_own(noxfile: ast.Module) -> None:
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (turns,) = re.findall(r"^turns=\((.+)\)$", run, re.MULTILINE)
-    (named,) = re.findall(r"^\.venv/bin/nox -s \$\{turns\[VTRAIN_CI_SEED % 2\]\} (.+)$", run, re.MULTILINE)
+    (named,) = re.findall(r"^\.venv/bin/nox -s \$\{turns\[VTRAIN_CI_SEED % 3\]\} (.+)$", run, re.MULTILINE)
     assert {*turns.split(), *named.split(), *USUAL_SESSIONS, *BY_HAND} == sessions(noxfile).keys()
     assert f"nox.options.sessions = {list(USUAL_SESSIONS)}" in ast.unparse(noxfile)
 
@@ -122,7 +123,7 @@ def test_contributing_lists_the_sessions_that_nox_lists() -> None:
     assert sorted(rows) == sorted(re.findall(r"^[*-] (\S+) ->", listed, re.MULTILINE))
     assert sorted(re.findall(r"^\* (\S+) ->", listed, re.MULTILINE)) == sorted(USUAL_SESSIONS)
     assert tuple(rows[:4]) == USUAL_SESSIONS
-    assert sorted(rows[-5:]) == sorted(BY_HAND)
+    assert sorted(rows[-len(BY_HAND) :]) == sorted(BY_HAND)
 
 
 def test_every_session_that_a_text_names_is_there(noxfile: ast.Module) -> None:

@@ -206,21 +206,6 @@ def project_in_region(flag: str) -> Choice | None:
     return Choice(value=match[1], origin="--region") if match else None
 
 
-def find_staging_bucket(flag: str) -> str:
-    """The staging bucket as a URI, or empty: `--staging-bucket`, `VTRAIN_STAGING_BUCKET`, pyproject.toml.
-
-    Raises ConfigError, naming which, for a URI without a bucket.
-    """
-    configured = _from_environment("VTRAIN_STAGING_BUCKET") or _from_pyproject("staging-bucket")
-    chosen = Choice(value=flag, origin="--staging-bucket") if flag else configured
-    if chosen is None:
-        return ""
-    scheme, _, rest = chosen.value.rpartition("://")
-    if not rest.strip("/"):
-        raise ConfigError(f"{chosen.origin}: {chosen.value!r} names no bucket.", hint="Write gs://BUCKET.")
-    return chosen.value if scheme else f"gs://{chosen.value}"
-
-
 def machine_setting(variable: str, key: str) -> Choice | None:
     """A setting of this machine, from the environment or else pyproject.toml; None where it is not given."""
     return _from_environment(variable) or _from_pyproject(key)

@@ -103,15 +103,14 @@ def test_a_job_is_asked_in_the_versions_that_it_was_trained_with(
         "folder = pathlib.Path(os.environ['AIP_MODEL_DIR'])\nfolder.mkdir(parents=True, exist_ok=True)\n"
         f"(folder / 'model.pkl').write_bytes({SUM!r})\n"
     )
-    Path("request.json").write_text(REQUEST)
-    line = ("predict", "train", "--json-request=request.json")
+    line = ("predict", "train", f"--json-request={REQUEST}")
     assert vtrain("run").code == 0
     ended = vtrain(*line)
     assert (ended.code, ended.out) == (0, "[12, 16]\n"), ended.err
     assert "environment" not in ended.err
     assert vtrain("run", "train.py", "--display-name=none", "--", "x").code == 0
     next(Path.home().rglob("none-*/model/model.pkl")).unlink()
-    ended = vtrain("predict", "none", "--json-request=request.json")
+    ended = vtrain("predict", "none", f"--json-request={REQUEST}")
     assert ended.code == 1 and "The job has written no model that can be served: model.bst, " in ended.err
 
 
@@ -168,6 +167,8 @@ def test_what_is_no_request_is_refused_before_anything_starts(
 def test_files_of_requests(vtrain: Any, tmp_path: Path) -> None:
     assert "cannot read" in vtrain("models", "predict", "m", f"--json-request={tmp_path}/none").err
     assert vtrain("models", "predict", "m").code == 2
+    said = vtrain("models", "predict", "m", "--json-request=[[1, 2]]").err
+    assert '--json-request: the text is no JSON object with "instances".' in said
 
 
 def test_a_wrong_shape_is_told_in_the_models_words(index: Path, upload: Any, predict: Predict) -> None:

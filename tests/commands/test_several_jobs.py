@@ -100,6 +100,11 @@ def test_all_are_stopped_only_with_consent(vtrain: Any, jobs: Path) -> None:
     assert vtrain("stop", "--all", "good").code == vtrain("stop").code == 2
 
 
+def test_jobs_of_the_same_name_are_asked_about_by_id(vtrain: Any, jobs: Path) -> None:
+    add_job(jobs, "7" * 19, "later", state="JOB_STATE_QUEUED")
+    assert "Stop 3 jobs (later-777777, later-444444, waiting)?" in vtrain("stop", "--all").err
+
+
 def test_jobs_of_a_service_are_not_stopped_all_at_once(vtrain: Any, vertex: Any) -> None:
     ended = vtrain("stop", "--all", "--quiet")
     assert ended.code == 1 and "stop --all is for jobs of this machine" in ended.err

@@ -472,6 +472,10 @@ def test_ps_shows_jobs_and_runs_with_what_they_measured(vtrain: Any, measured: P
     assert found.out.split() == ["projects/local/locations/us-central1/customJobs/1001"]
 
 
+def test_a_script_reads_the_metrics_of_a_job(vtrain: Any, measured: Path) -> None:
+    assert vtrain("show", "job-1001", "--format=value(metrics.accuracy, args.seed)").out == "0.75\t1001\n"
+
+
 def test_ps_is_a_table_in_a_pipe_too(vtrain: Any, measured: Path) -> None:
     for words in ((), ("--metrics",), ("--columns=seed",)):
         assert vtrain("ps", *words).out.startswith("ID "), words
@@ -506,6 +510,8 @@ def test_ps_says_that_nothing_has_the_column_to_sort_by(vtrain: Any, measured: P
 def test_ps_knows_the_columns_that_every_table_has(vtrain: Any, measured: Path) -> None:
     by_time = vtrain("ps", "--sort=~createTime")
     assert vtrain("ps", "--sort=~created") == by_time and "nothing here" not in by_time.err
+    by_name = vtrain("ps", "--sort=name", "--format=value(displayName)")
+    assert by_name.out.split() == ["a", "job-1001", "job-1002"]
     ended = vtrain("ps", "--columns=created,seed")
     assert "nothing here" not in ended.err
     assert ended.out == vtrain("ps", "--columns=seed").out

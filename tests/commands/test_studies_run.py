@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -191,6 +192,7 @@ def test_a_study_goes_on_from_another(tune: Tune, vtrain: Any) -> None:
     first = json.loads(tune("good", "--display-name=first", trials=3).out)
     ended = tune("good", "--continue-from=first", trials=5)
     assert ended.code == 0, ended.err
+    assert re.findall(r"^Trial (\d) SUCCEEDED after", ended.err, re.MULTILINE) == ["4", "5"]
     found = trials_of(ended)
     assert [trial["parameters"][0]["value"] for trial in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert [trial["customJob"] for trial in found[:3]] == [trial["customJob"] for trial in first["trials"]]
@@ -328,9 +330,10 @@ def test_a_key_makes_one_tuning_job(tune: Tune) -> None:
 def test_a_dry_run_makes_nothing_and_says_what_would_run(tune: Tune, vtrain_home: Path) -> None:
     told = "Note: Parameters are suggested by"
     convex = "--set=studySpec.convexAutomatedStoppingSpec.maxStepCount=10"
-    ended = tune("good", "--dry-run", convex, trials=3)
+    ended = tune("good", "--dry-run", convex, trials=3, parallel=3)
     assert ended.code == 0 and json.loads(ended.out)["maxTrialCount"] == 3
-    assert "Would run 3 trials, 2 at a time." in ended.err
+    assert "Would run 3 trials, 3 at a time." in ended.err
+    assert "Would run 1 trial, 1 at a time." in tune("good", "--dry-run", trials=1, parallel=9).err
     assert "Would start workerpool0-0 in each trial: python3 -m vtrain_script --case=good --n=…" in ended.err
     assert "Note: convexAutomatedStoppingSpec has no effect here" in ended.err and told not in ended.err
     pytest.importorskip("optuna", reason="needs the extra tuning")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lib.dashboard_service import Board, headings_of, lines_of, rows_of, text_of
+from lib.dashboard_service import Board, headings_of, lines_of, page_of, rows_of, text_of
 from lib.experiment_files import add_run
 from lib.stored_jobs import add_job, local_name
 from lib.tuning_jobs import tuning_document
@@ -57,7 +57,8 @@ def test_the_list_has_what_jobs_and_runs_of_experiments_measured(board: Board, v
     (output / "metrics.json").write_text('{"loss": [2, 1, 0.123456789], "accuracy": 0.75}')
     pool = {"pythonPackageSpec": {"args": ["--lr=0.1", "--name", "<b>"]}}
     spec = {"workerPoolSpecs": [pool], "baseOutputDirectory": {"outputUriPrefix": "gs://runs/1001"}}
-    add_job(vtrain_home, "1001", "first", fields={"jobSpec": spec})
+    name = add_job(vtrain_home, "1001", "first", fields={"jobSpec": spec})
+    assert f"{output}</p>" in board.page(page_of(name))
     metrics = {f"m{number}": number for number in range(9)}
     add_run(vtrain_home, "digits", "a", created="2026-11-02T10:00:00Z", _metrics=metrics, _state="COMPLETE")
     add_run(vtrain_home, "digits", "b", created="2026-10-01T10:00:00Z", _state="FAILED")

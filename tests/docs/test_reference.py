@@ -78,7 +78,8 @@ def first_cells(table: str) -> list[str]:
 
 def test_the_program_fills_in_each_place_of_the_pages() -> None:
     places = [place for page in DOCS.rglob("*.md") for place in PLACE.findall(page.read_text("utf-8"))]
-    assert sorted(places) == ["[tool.vtrain.job]", "[tool.vtrain]", "commands", "exit codes", "variables"]
+    tables = ("[tool.vtrain.job]", "[tool.vtrain]", "commands", "exit codes", "properties", "variables")
+    assert sorted(places) == list(tables)
     assert [page for page in DOCS.rglob("*.md") if "<!-- from" in shown(page)] == []
 
 
@@ -123,6 +124,22 @@ def test_every_variable_that_vtrain_reads_is_documented() -> None:
     named = {name for names in variables.VARIABLES for name in names.split()}
     assert {name for name in read if not TESTS_ONLY.fullmatch(name)} <= named
     assert named <= set(first_cells(shown(VARIABLES)))
+
+
+def test_every_property_of_gcloud_that_vtrain_reads_is_documented() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "vtrain").rglob("*.py"))
+    sections_of_gcloud = {name.partition("/")[0] for name in variables.PROPERTIES}
+    pairs = re.findall(rf'\("({"|".join(sections_of_gcloud)})", "(\w+)"\)', text)
+    addresses = [
+        ("api_endpoint_overrides", name) for name in re.findall(r'endpoint_override\("(\w+)"\)', text)
+    ]
+    assert len(addresses) >= 3
+    assert {"/".join(pair) for pair in pairs + addresses} == set(variables.PROPERTIES)
+    page = shown(DOCS / "reference" / "configuration.md")
+    for name, row in variables.PROPERTIES.items():
+        assert f"| `{name}` | {row.meaning} | {row.flag and f'`{row.flag}`'} | {row.default} |" in page
+    flags = {row.flag[2:] for row in variables.PROPERTIES.values() if row.flag}
+    assert flags <= set(re.findall(r"--(?:\[no-\])?([a-z-]+)", shown(COMMANDS)))
 
 
 def test_every_variable_of_a_replica_is_documented() -> None:

@@ -30,12 +30,12 @@ _COLOUR_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "C
 
 
 class Start(Protocol):
-    """Starts `vtrain WORDS` on a terminal; `program` is another program than vtrain."""
+    """Starts `vtrain WORDS` on a terminal as wide as the test's frames; `program` is another program."""
 
     def __call__(
         self,
         *words: str,
-        columns: int = 80,
+        columns: int = 0,
         lines: int = 30,
         env: dict[str, str] | None = None,
         program: tuple[str, ...] = (),
@@ -43,19 +43,22 @@ class Start(Protocol):
     ) -> PseudoTerminal: ...
 
 
-class Both(Protocol):
-    """Runs `vtrain WORDS` at the same time on a dark terminal of 80 columns and on a plain one of 120.
-
-    Both must end with `code`, and show what `frames/NAME.80.txt` and `frames/NAME.120.txt` have.
-    """
-
-    def __call__(self, name: str, *words: str, code: int = 0) -> None: ...
-
-
 class Golden(Protocol):
     """Compares all that a terminal has shown with `frames/NAME.COLUMNS.txt`."""
 
     def __call__(self, name: str, terminal: PseudoTerminal, *, colours: bool = False) -> None: ...
+
+
+class Shows(Protocol):
+    """Runs `vtrain WORDS`, which must end with `code` and show what `frames/NAME.COLUMNS.txt` has."""
+
+    def __call__(self, name: str, *words: str, code: int = 0) -> None: ...
+
+
+@pytest.fixture(params=[80, 120])
+def columns(request: pytest.FixtureRequest) -> int:
+    """The width of the terminals of a test that compares frames: each such test runs at both."""
+    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture
@@ -73,13 +76,14 @@ def place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def start(place: Path) -> Iterator[Start]:
+def start(place: Path, request: pytest.FixtureRequest) -> Iterator[Start]:
     """Starts a command on a terminal; afterwards its jobs are cancelled and its window is closed."""
     started: list[PseudoTerminal] = []
+    usual: int = request.getfixturevalue("columns") if "columns" in request.fixturenames else 80
 
     def run(
         *words: str,
-        columns: int = 80,
+        columns: int = 0,
         lines: int = 30,
         env: dict[str, str] | None = None,
         program: tuple[str, ...] = (),
@@ -88,7 +92,9 @@ def start(place: Path) -> Iterator[Start]:
         variables = {name: text for name, text in os.environ.items() if name not in _COLOUR_VARIABLES}
         variables |= {"TERM": "xterm-256color", "LANG": "C.UTF-8"} | (env or {})
         argv = program or (sys.executable, "-m", "vtrain", *words)
-        terminal = PseudoTerminal(argv, columns=columns, lines=lines, env=variables, cwd=cwd or place)
+        terminal = PseudoTerminal(
+            argv, columns=columns or usual, lines=lines, env=variables, cwd=cwd or place
+        )
         started.append(terminal)
         return terminal
 
@@ -99,7 +105,7 @@ def start(place: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def golden(place: Path) -> Golden:
+def golden(place: Path, columns: int) -> Golden:
     """Compares a transcript with its golden file."""
     jobs: set[str] = set()  # also those that are deleted meanwhile
 
@@ -112,14 +118,13 @@ def golden(place: Path) -> Golden:
 
 
 @pytest.fixture
-def on_both(start: Start, golden: Golden) -> Both:
-    """Records a command on two terminals; the marks of colours are in the files of 80 columns only."""
+def shows(start: Start, golden: Golden, columns: int) -> Shows:
+    """Records a command on a dark terminal of 80 columns, and on a plain one of 120."""
 
     def check(name: str, *words: str, code: int = 0) -> None:
-        terminals = [start(*words, columns=80), start(*words, columns=120, env=PLAIN)]
-        for terminal in terminals:
-            assert terminal.end() == code, terminal.transcript
-            golden(name, terminal, colours=True)
+        terminal = start(*words, env=PLAIN if columns == 120 else {})
+        assert terminal.end() == code, terminal.transcript
+        golden(name, terminal, colours=True)
 
     return check
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import venv
 from pathlib import Path
 
-import pytest
 from terminal.conftest import Golden, Start, Trainer
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_a_syntax_error_is_shown_with_its_line(
-    start: Start, trainer: Trainer, golden: Golden, columns: int
-) -> None:
+def test_a_syntax_error_is_shown_with_its_line(start: Start, trainer: Trainer, golden: Golden) -> None:
     code = "names = {'東京': 1}\nfor name in names:\n    print(name 2)\n"
-    terminal = start("run", trainer(code), columns=columns)
+    terminal = start("run", trainer(code))
     assert terminal.end() == 1
     golden("run-syntax-error", terminal, colours=True)
 

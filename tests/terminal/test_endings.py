@@ -26,12 +26,9 @@ load("no json")
 """
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_a_bug_is_told_once_in_at_most_25_lines(
-    start: Start, trainer: Trainer, golden: Golden, columns: int
-) -> None:
+def test_a_bug_is_told_once_in_at_most_25_lines(start: Start, trainer: Trainer, golden: Golden) -> None:
     # vtrain's colours are compared, and not those that Python has from 3.13 on.
-    terminal = start("run", trainer(RAISING), "--env=PYTHON_COLORS=0", columns=columns)
+    terminal = start("run", trainer(RAISING), "--env=PYTHON_COLORS=0")
     assert terminal.end() == 1
     lines = terminal.transcript.splitlines()
     assert len(lines) <= 25
@@ -48,12 +45,11 @@ def test_a_traceback_that_was_not_shown_is_in_the_card_without_the_frames_of_lib
     assert "    … 3 frames in json\n  json.decoder.JSONDecodeError: Expecting value" in terminal.transcript
 
 
-@pytest.mark.parametrize("columns", [80, 120])
 def test_a_bug_is_told_once_in_at_most_30_lines_of_a_log_that_is_followed(
-    start: Start, trainer: Trainer, golden: Golden, columns: int
+    start: Start, trainer: Trainer, golden: Golden
 ) -> None:
     words = ("submit", trainer(RAISING), "--display-name=bug", "--stream-logs", "--backend=process")
-    terminal = start(*words, columns=columns)
+    terminal = start(*words)
     assert terminal.end() == 10
     lines = terminal.transcript.splitlines()
     assert len(lines) <= 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from terminal.conftest import PLAIN, Both, Golden, Start, Trainer
+from terminal.conftest import PLAIN, Golden, Shows, Start, Trainer
 
 pytestmark = pytest.mark.end_to_end
 
@@ -37,14 +37,14 @@ print("\\repoch 0: 3/3 |###", file=sys.stderr)
 
 
 def test_a_dry_run_a_first_run_and_a_second(
-    trainer: Trainer, on_both: Both, start: Start, golden: Golden
+    trainer: Trainer, shows: Shows, start: Start, golden: Golden
 ) -> None:
     script = trainer(MODEL, name="digits.py")
-    on_both("run-dry", "run", script, "--dry-run")
+    shows("run-dry", "run", script, "--dry-run")
     first = start("run", script)
     assert first.end() == 0
     golden("run-first", first, colours=True)
-    on_both("run-again", "run", script)
+    shows("run-again", "run", script)
 
 
 def test_each_line_of_several_replicas_has_a_name(
@@ -66,19 +66,17 @@ def test_each_line_of_several_replicas_has_a_name(
 def test_a_restart_is_told_between_the_trainers_lines(
     start: Start, place: Path, trainer: Trainer, golden: Golden
 ) -> None:
-    terminal = start("run", trainer(CRASHES_ONCE.format(marker=str(place.parent / "crashed"))), columns=120)
+    terminal = start("run", trainer(CRASHES_ONCE.format(marker=str(place.parent / "crashed"))))
     assert terminal.end() == 0
     golden("restart", terminal, colours=True)
 
 
-def test_a_bar_while_it_runs_and_when_it_has_ended(start: Start, trainer: Trainer, golden: Golden) -> None:
-    script = trainer(BAR)
-    terminals = []
-    for columns, env in ((80, {}), (120, PLAIN)):  # one after the other: the second finds the package
-        terminals.append(terminal := start("run", script, columns=columns, env=env))
-        terminal.wait_for("2/3 |##")
-        golden("bar-runs", terminal, colours=True)
+def test_a_bar_while_it_runs_and_when_it_has_ended(
+    start: Start, trainer: Trainer, golden: Golden, columns: int
+) -> None:
+    terminal = start("run", trainer(BAR), env=PLAIN if columns == 120 else {})
+    terminal.wait_for("2/3 |##")
+    golden("bar-runs", terminal, colours=True)
     trainer.release()
-    for terminal in terminals:
-        assert terminal.end() == 0
-        golden("bar-ended", terminal, colours=True)
+    assert terminal.end() == 0
+    golden("bar-ended", terminal, colours=True)

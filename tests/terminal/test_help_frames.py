@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
 from terminal.conftest import Golden, Start
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_help_of_a_command(start: Start, golden: Golden, columns: int) -> None:
-    terminal = start("persistent-resources", "create", "-h", columns=columns, lines=60)
+def test_help_of_a_command(start: Start, golden: Golden) -> None:
+    terminal = start("persistent-resources", "create", "-h", lines=60)
     assert terminal.end() == 0
     golden("help", terminal)
 
 
 def test_headings_of_help_are_bold(start: Start, golden: Golden) -> None:
-    terminal = start("help", "custom-jobs", "wait", columns=80, lines=60)
+    terminal = start("help", "custom-jobs", "wait", lines=60)
     assert terminal.end() == 0
     golden("help-dark", terminal, colours=True)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 from terminal.conftest import Golden, Start, Trainer
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_all_is_removed_after_a_question(
-    start: Start, trainer: Trainer, golden: Golden, columns: int
-) -> None:
+def test_all_is_removed_after_a_question(start: Start, trainer: Trainer, golden: Golden) -> None:
     trainer('open(os.environ["AIP_MODEL_DIR"].replace("gs://", "/gcs/") + "/model", "w").close()\n')
     assert start("run", "train.py").end() == 0
-    terminal = start("gc", "--all", columns=columns)
+    terminal = start("gc", "--all")
     terminal.wait_for("[y/N]:")
     terminal.press("y\n")
     assert terminal.end() == 0

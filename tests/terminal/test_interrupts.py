@@ -37,11 +37,8 @@ print("resumed")
 """
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_after_ctrl_c_the_trainer_has_its_say(
-    start: Start, trainer: Trainer, golden: Golden, columns: int
-) -> None:
-    terminal = start("-q", "custom-jobs", "local-run", f"--script={trainer(SAVES)}", columns=columns)
+def test_after_ctrl_c_the_trainer_has_its_say(start: Start, trainer: Trainer, golden: Golden) -> None:
+    terminal = start("-q", "custom-jobs", "local-run", f"--script={trainer(SAVES)}")
     terminal.wait_for("training")
     terminal.press(CTRL_C)
     assert terminal.end() == 130

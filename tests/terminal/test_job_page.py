@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lib.stored_jobs import add_job
-from terminal.conftest import Both, Golden, Start, Trainer
+from terminal.conftest import Golden, Shows, Start, Trainer
 
 from vtrain.messages import states
 from vtrain.messages.names import TRAINING_PIPELINES
@@ -27,24 +27,24 @@ BAD = "def divide(x):\n    return 1 / x\ndivide(0)\n"
 
 
 def test_a_job_that_succeeded_one_that_failed_and_one_that_runs(
-    start: Start, trainer: Trainer, on_both: Both
+    start: Start, trainer: Trainer, shows: Shows
 ) -> None:
     arguments = ("--", "--lr=0.1", "--data=a path with blanks", *(f"--option-{n}={n}" for n in range(8)))
     assert start("run", trainer(GOOD, "good.py"), *arguments).end() == 0
     assert start("run", trainer(BAD, "bad.py")).end() == 1
-    on_both("show-good", "show", "good")
-    on_both("show-bad", "show", "bad")
+    shows("show-good", "show", "good")
+    shows("show-bad", "show", "bad")
     assert start("submit", trainer("hold()\n", "slow.py"), "--env=API_TOKEN=hunter2hunter2").end() == 0
     running = start("logs", "-f")
     running.wait_for("RUNNING")
-    on_both("show-running", "show")
+    shows("show-running", "show")
     trainer.release()
     assert running.end() == 0
     yaml = start("show", "good", "--format=yaml")
     assert yaml.end() == 0 and "\njobSpec:\n" in yaml.transcript
 
 
-def test_jobs_of_other_kinds(start: Start, place: Path, on_both: Both) -> None:
+def test_jobs_of_other_kinds(start: Start, place: Path, shows: Shows) -> None:
     home, then = place.parent / ".vtrain", from_epoch(time.time() - 3 * 3600)
     pools = [
         {
@@ -76,18 +76,18 @@ def test_jobs_of_other_kinds(start: Start, place: Path, on_both: Both) -> None:
         ended=then,
         fields=model,
     )
-    on_both("show-cluster", "show", "cluster")
-    on_both("show-pipeline", "show", "pipe")
+    shows("show-cluster", "show", "cluster")
+    shows("show-pipeline", "show", "pipe")
 
 
 def test_a_list_by_state_and_one_that_is_watched(
-    start: Start, place: Path, golden: Golden, on_both: Both
+    start: Start, place: Path, golden: Golden, shows: Shows
 ) -> None:
     home, then = place.parent / ".vtrain", from_epoch(time.time() - 3 * 3600)
     add_job(home, "1000002000000000000", "mnist")
     add_job(home, "2000002000000000000", "digits", state=states.FAILED, created=then, ended=then)
-    on_both("ps-state", "ps", "--state=failed")
-    watched = start("ps", "--watch", "--state=failed", columns=80)
+    shows("ps-state", "ps", "--state=failed")
+    watched = start("ps", "--watch", "--state=failed")
     watched.wait_for("Ctrl-C leaves.")
     long = "a new one with a very long name that does not fit"
     add_job(home, "3000002000000000000", long, state=states.FAILED, created=then, ended=then)

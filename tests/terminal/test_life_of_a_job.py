@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from terminal.conftest import Both, Golden, Start, Trainer
+from terminal.conftest import Golden, Shows, Start, Trainer
 
 pytestmark = pytest.mark.end_to_end
 
@@ -11,7 +11,7 @@ STEPS = "print('step 1', flush=True)\nhold()\nprint('saved')\n"
 
 
 def test_a_job_is_submitted_followed_stopped_and_deleted(
-    start: Start, trainer: Trainer, golden: Golden, on_both: Both
+    start: Start, trainer: Trainer, golden: Golden, shows: Shows
 ) -> None:
     def on_one(name: str, *words: str) -> None:
         terminal = start(*words)
@@ -21,20 +21,20 @@ def test_a_job_is_submitted_followed_stopped_and_deleted(
     on_one("submit", "submit", trainer(STEPS), "--display-name=digits")
     follower = start("logs", "digits", "-f")
     follower.wait_for("step 1")
-    on_both("logs-of-running", "logs", "@last")
-    on_both("rm-running", "rm", "digits", code=1)
+    shows("logs-of-running", "logs", "@last")
+    shows("rm-running", "rm", "digits", code=1)
     on_one("stop", "stop", "digits")
     assert follower.end() == 11
     golden("logs-until-stopped", follower, colours=True)
-    on_both("wait-stopped", "custom-jobs", "wait", "digits", code=11)
+    shows("wait-stopped", "custom-jobs", "wait", "digits", code=11)
     on_one("stop-ended", "stop", "digits")
     on_one("rm", "rm", "digits", "-q")
-    on_both("ps-empty", "ps")
-    on_both("show-nobody", "show", "nobody", code=1)
+    shows("ps-empty", "ps")
+    shows("show-nobody", "show", "nobody", code=1)
 
 
 def test_a_job_waits_for_its_place_and_succeeds(
-    start: Start, trainer: Trainer, golden: Golden, on_both: Both, monkeypatch: pytest.MonkeyPatch
+    start: Start, trainer: Trainer, golden: Golden, shows: Shows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VTRAIN_MEMORY", "16g")
     words = ("submit", trainer(STEPS), "--memory=10g")
@@ -45,4 +45,4 @@ def test_a_job_waits_for_its_place_and_succeeds(
     trainer.release()
     assert first.end() == terminal.end() == 0
     golden("submit-queued", terminal, colours=True)
-    on_both("logs-of-queued", "logs", "second")
+    shows("logs-of-queued", "logs", "second")

@@ -6,7 +6,6 @@ import json
 import time
 from pathlib import Path
 
-import pytest
 from lib.experiment_files import add_run
 from lib.stored_jobs import add_job
 from terminal.conftest import Golden, Start
@@ -22,7 +21,6 @@ JOBS = (
 )
 
 
-@pytest.mark.parametrize("columns", [80, 120])
 def test_jobs_with_age_duration_state_and_exit_code(
     start: Start, place: Path, golden: Golden, columns: int
 ) -> None:
@@ -39,12 +37,11 @@ def test_jobs_with_age_duration_state_and_exit_code(
             backend=backend,
             fields={"replicas": [{"name": "workerpool0-0", "attempts": [{"attempt": 0, "exitCode": code}]}]},
         )
-    terminal = start("ps", columns=columns)
+    terminal = start("ps")
     assert terminal.end() == 0
     golden("ps", terminal, colours=columns == 120)
 
 
-@pytest.mark.parametrize("columns", [80, 120])
 def test_jobs_and_runs_with_arguments_and_metrics(
     start: Start, place: Path, golden: Golden, columns: int
 ) -> None:
@@ -73,15 +70,15 @@ def test_jobs_and_runs_with_arguments_and_metrics(
         _metrics={"val_accuracy": 0.875},
         _state="COMPLETE",
     )
-    terminal = start("ps", "--metrics", "--sort=~args.units", columns=columns)
+    terminal = start("ps", "--metrics", "--sort=~args.units")
     assert terminal.end() == 0
     golden("ps-metrics", terminal, colours=columns == 120)
-    watched = start("ps", "--watch", "--columns=learning-rate,units,nothing", "--sort=units", columns=columns)
+    watched = start("ps", "--watch", "--columns=learning-rate,units,nothing", "--sort=units")
     watched.wait_for("Ctrl-C leaves.")
     watched.read_for(1.5)  # it is drawn again, and warns no more
     watched.press("\x03")
     assert watched.end() == 0
     golden("ps-watch-metrics", watched, colours=columns == 120)
-    terminal = start("compare", "@last", "@last-1", columns=columns)
+    terminal = start("compare", "@last", "@last-1")
     assert terminal.end() == 0
     golden("compare", terminal, colours=columns == 120)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from terminal.conftest import Golden, Start, Trainer
 
 JOB = '[tool.vtrain.job]\nscript = "train.py"\nargs = ["--epochs=3"]\nenv = { LEVEL = "debug" }\n'
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_the_projects_job(start: Start, place: Path, trainer: Trainer, golden: Golden, columns: int) -> None:
+def test_the_projects_job(start: Start, place: Path, trainer: Trainer, golden: Golden) -> None:
     trainer('print(sys.argv[1:], os.environ["LEVEL"])\n')
     (place / "pyproject.toml").write_text(JOB)
-    terminal = start("run", columns=columns)
+    terminal = start("run")
     assert terminal.end() == 0
     golden("project-run", terminal)
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from terminal.conftest import Golden, Start, Trainer
 
 LINE = ("submit", "--backend=vertex", "--project=demo-1", "--dry-run", "--display-name=x")
 POOL = "--worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/i"
 
 
-@pytest.mark.parametrize(
-    ("typed", "region", "columns"), [("\n", "us-central1", 80), ("2\n", "asia-east1", 120)]
-)
-def test_enter_takes_the_proposed_region(
-    start: Start, golden: Golden, typed: str, region: str, columns: int
-) -> None:
-    terminal = start(*LINE, POOL, lines=24, columns=columns)
+def test_enter_takes_the_proposed_region(start: Start, golden: Golden, columns: int) -> None:
+    typed, region = {80: ("\n", "us-central1"), 120: ("2\n", "asia-east1")}[columns]
+    terminal = start(*LINE, POOL, lines=24)
     terminal.wait_for("In which region? Enter takes us-central1, ? lists all.\nNumber or name: ")
     terminal.press(typed)
     terminal.wait_for(f"gcloud config set ai/region {region}")
@@ -25,13 +20,12 @@ def test_enter_takes_the_proposed_region(
     golden("region", terminal)
 
 
-@pytest.mark.parametrize("columns", [80, 120])
 def test_a_plan_for_the_service_names_its_machines(
     start: Start, trainer: Trainer, golden: Golden, columns: int
 ) -> None:
     trainer("print(1)\n")
     line = (*LINE, "train.py", "--region=us-central1", "--staging-bucket=gs://my-bucket", "--yes")
-    terminal = start(*line, "--gpus=T4", "--replicas=3", "--flex-start", columns=columns, lines=60)
+    terminal = start(*line, "--gpus=T4", "--replicas=3", "--flex-start", lines=60)
     assert terminal.end() == 0
     golden("vertex-dry", terminal, colours=columns == 120)
 

@@ -11,10 +11,9 @@ from terminal.conftest import Golden, Start, Trainer
 pytestmark = pytest.mark.end_to_end
 
 
-@pytest.mark.parametrize("columns", [80, 120])
-def test_a_script_that_prints_a_line(start: Start, trainer: Trainer, golden: Golden, columns: int) -> None:
+def test_a_script_that_prints_a_line(start: Start, trainer: Trainer, golden: Golden) -> None:
     script = trainer('print("hello")\n')
-    terminal = start("custom-jobs", "local-run", f"--local-package-path={script}", columns=columns)
+    terminal = start("custom-jobs", "local-run", f"--local-package-path={script}")
     assert terminal.end() == 0
     golden("local-run-hello", terminal)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from terminal.conftest import Both, Golden, Start
+from terminal.conftest import Golden, Shows, Start
 
 pytestmark = pytest.mark.end_to_end
 
@@ -36,14 +36,14 @@ RUN = (*CREATE, "--local-package-path=.", "--script=train.py", "--stream-logs")
 
 
 def test_a_study_from_its_create_to_its_best_trial(
-    start: Start, golden: Golden, on_both: Both, place: Path
+    start: Start, golden: Golden, shows: Shows, place: Path
 ) -> None:
     (place / "study.yaml").write_text(STUDY)
     (place / "train.py").write_text(TRAINER)
     terminal = start(*RUN)
     assert terminal.end() == 0, terminal.transcript
     golden("study", terminal)
-    on_both("study-dry", *RUN, "--dry-run", "--algorithm=random-search")
+    shows("study-dry", *RUN, "--dry-run", "--algorithm=random-search")
 
 
 def test_a_study_whose_first_trial_fails(start: Start, golden: Golden, place: Path) -> None:
@@ -54,13 +54,13 @@ def test_a_study_whose_first_trial_fails(start: Start, golden: Golden, place: Pa
     golden("study-fails", terminal)
 
 
-def test_a_script_is_tuned_by_flags_alone(start: Start, golden: Golden, on_both: Both, place: Path) -> None:
+def test_a_script_is_tuned_by_flags_alone(start: Start, golden: Golden, shows: Shows, place: Path) -> None:
     (place / "train.py").write_text(TRAINER)
     line = ("tune", "train.py", "--param=rate=1,2", "--metric=loss:min", "--algorithm=grid-search")
     line += ("--backend=process",)
-    on_both("tune-dry", *line, "--dry-run")
+    shows("tune-dry", *line, "--dry-run")
     assert start(*line).end() == 0
-    on_both("tune-best", "best", "train")
+    shows("tune-best", "best", "train")
 
 
 def test_a_study_that_measures_nothing_says_how_to_report(start: Start, golden: Golden, place: Path) -> None:

@@ -41,13 +41,12 @@ def compared_jobs(wanted: MetricFlags, session: Session, jobs: Iterable[Job]) ->
     name = wanted.sort.removeprefix("~")
     if name:
         documents = list(documents)
-        if documents and not any(name in one for one in documents):  # it is no field
-            counted = counted_columns(documents)
-            name = _full_name(name, counted)
-            if _is_fixed(name, counted):
-                name = _FIXED[name.upper()]
-            else:
-                _warn_of_missing(session, counted, "--sort", [name])
+        counted = counted_columns(documents)
+        name = _full_name(name, counted)
+        if _is_fixed(name, counted):  # by what the column shows: NAME is no field called name
+            name = _FIXED[name.upper()]
+        elif documents and not any(name in one for one in documents):
+            _warn_of_missing(session, counted, "--sort", [name])
         documents = sorted_documents(documents, f"~{name}" if wanted.sort.startswith("~") else name)
     return documents, lambda found: _table(session, [*found], columns, name)
 

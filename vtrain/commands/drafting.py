@@ -260,7 +260,8 @@ def _show_replicas(console: Console, plan: Plan) -> None:
         parameters = tuple(f"--{parameter.parameter_id}=…" for parameter in study.parameters)
         where = " in each trial"
         trials = "1 trial" if job.max_trial_count == 1 else f"{job.max_trial_count} trials"
-        console.progress(f"Would run {trials}, {job.parallel_trial_count} at a time.")
+        at_a_time = min(job.parallel_trial_count, job.max_trial_count)
+        console.progress(f"Would run {trials}, {at_a_time} at a time.")
     for replica in plan.replicas:
         words = " ".join((*masked_words(replica.argv), *parameters))
         console.progress(f"Would start {replica.name}{where}: {words}")

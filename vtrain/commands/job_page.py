@@ -53,7 +53,9 @@ def show(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resourc
             text = "".join(f"{painted(line, coloured=coloured)}\n" for line in [*lines, *steps])
             console.write(text.encode("utf-8", "backslashreplace"))
     else:
-        console.result(resource_document(found), "yaml")
+        home = session.settings.home if session.is_local else None
+        measured = {name: values for name, values in compared_job(found, home).items() if values}
+        console.result(resource_document(found) | measured, "yaml")
     if not has_ended(found.state):
         warn_of_halt(session, [name])
 

@@ -30,7 +30,6 @@ from vtrain.flags.options import CommonFlags, JobListFlags, JobsFlag, JobsToStop
 from vtrain.messages.names import ResourceKind, kind_of
 from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
-from vtrain.output.terminal import on_one_line
 from vtrain.sizes import size_in_words
 
 
@@ -87,7 +86,9 @@ def _all_going(
     if not going:
         console.status("No job is running or waiting.")
         return []
-    named = ", ".join(on_one_line(job.display_name) for job in going[:MOST_NAMED])
+    from vtrain.output.compared import labels_of
+
+    named = ", ".join(labels_of([(job.name, job.display_name) for job in going])[:MOST_NAMED])
     more = f" and {len(going) - MOST_NAMED} more" if len(going) > MOST_NAMED else ""
     count = "1 job" if len(going) == 1 else f"{len(going)} jobs"
     confirm(console, f"Stop {count} ({named}{more})?", otherwise="Nothing was stopped.")

@@ -114,11 +114,12 @@ _SERVED_BY = {
 """Images by whose rules the files of a family are served."""
 
 
-def read_request(path: str) -> dict[str, Any]:
-    """The request in a file; `-` is standard input. Raises ConfigError for anything but a request."""
-    origin = origin_of(path)
+def read_request(text: str) -> dict[str, Any]:
+    """The request, itself or in a file; `-` is standard input. Raises ConfigError for anything else."""
+    is_itself = text.lstrip().startswith(("{", "["))
+    origin = "the text" if is_itself else origin_of(text)
     try:
-        request = json.loads(read_text(path, FLAG))
+        request = json.loads(text if is_itself else read_text(text, FLAG))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{FLAG}: {origin} is no JSON: {error}.", hint=_EXAMPLE) from error
     if not isinstance(request, dict) or "instances" not in request:

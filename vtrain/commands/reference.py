@@ -11,7 +11,7 @@ import msgspec
 from vtrain import errors
 from vtrain.flags.command import Invocation, common_flags
 from vtrain.flags.help_page import HelpPage, Section, common_page
-from vtrain.flags.variables import VARIABLES
+from vtrain.flags.variables import PROPERTIES, VARIABLES
 from vtrain.pyproject import FLAGS, ProjectJob, ProjectSettings
 
 PLACE = re.compile(r"^<!-- from the program: (.+) -->$", re.MULTILINE)
@@ -25,6 +25,7 @@ def filled(page: str, root: Any) -> str:
         "[tool.vtrain]": _settings,
         "[tool.vtrain.job]": _job,
         "variables": _variables,
+        "properties": _properties,
     }
     return PLACE.sub(lambda place: "\n".join(made[place[1]](root)), page)
 
@@ -51,6 +52,14 @@ def exit_codes() -> list[tuple[str, str]]:
 def _variables(_root: Any) -> Iterator[str]:
     rows = ((", ".join(f"`{name}`" for name in names.split()), text) for names, text in VARIABLES.items())
     return _table(("variable", "meaning"), rows)
+
+
+def _properties(_root: Any) -> Iterator[str]:
+    rows = (
+        (f"`{name}`", row.meaning, row.flag and f"`{row.flag}`", row.default)
+        for name, row in PROPERTIES.items()
+    )
+    return _table(("gcloud's property", "meaning", "flag", "default"), rows)
 
 
 def _settings(_root: Any) -> Iterator[str]:

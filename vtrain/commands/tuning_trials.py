@@ -45,6 +45,7 @@ from vtrain.runtime.tuning.study import arguments, fits
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
 from vtrain.staging import LocalBuckets
+from vtrain.times import epoch
 
 TABLE = (
     "table(id:label=TRIAL, state:label=STATE, finalMeasurement.metrics[0].value:label=VALUE, "
@@ -197,7 +198,7 @@ class TrialWatch:
         if not self._console.has_status_line:
             if self._told is None:  # of a job that has ended before, the end alone is news
                 self._told = {trial.id for trial in job.trials} if has_ended(job.state) else set()
-            self._tell(job.trials, self._told)
+            self._tell(job, self._told)
         elif time.monotonic() - self._drawn_at >= REDRAW_SECONDS or has_ended(job.state):
             self._lines = live_lines(job, most=max(shutil.get_terminal_size().lines // 2, 3))
             self._progress = progress_text(job) if job.trials else ""
@@ -207,10 +208,12 @@ class TrialWatch:
         """Whether a line about a trial was written within the last seconds."""
         return time.monotonic() - self._told_at < seconds
 
-    def _tell(self, trials: Sequence[Trial], shown: set[str]) -> None:
-        for trial in trials:
+    def _tell(self, job: HyperparameterTuningJob, shown: set[str]) -> None:
+        for trial in job.trials:
             if trial.state in ENDED_TRIAL and trial.id not in shown:
                 shown.add(trial.id)
+                if trial.end_time and epoch(trial.end_time) < epoch(job.create_time):
+                    continue  # it is one of the job that this one continues
                 self._told_at = time.monotonic()
                 self._console.progress(end_text(trial))
 

@@ -22,7 +22,8 @@ from vtrain.messages.secrets import MASK, plain_secrets
 from vtrain.packaging.sdist_plan import declares_nothing
 from vtrain.packaging.source import interpreter_of
 from vtrain.runtime.debugging import REQUIREMENT
-from vtrain.settings import check_current_folder, find_staging_bucket
+from vtrain.settings import check_current_folder
+from vtrain.staging import find_staging_bucket
 
 OLDEST_TRAINER_PYTHON = (3, 7)
 """The oldest Python that runs the start of a script's package."""

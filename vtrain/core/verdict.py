@@ -50,7 +50,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         if self.replica and self.exit_code is not None and not self.explained:
             how = f"exit code {self.exit_code}: {self.meaning}."
             return how if is_alone else f"{self.replica} failed first, with {how}"
-        return self.message.partition("\n")[0].rstrip() or "the job failed."
+        first = self.message.partition("\n")[0].rstrip()  # of a trial that failed, in the service's words
+        return first.removesuffix(" Termination reason: Error.") or "the job failed."
 
 
 def failure_of(job: Job) -> Failure | None:

@@ -184,6 +184,6 @@ class PredictFlags(FlagGroup, frozen=True):
     heading: ClassVar[str] = "Prediction"
 
     json_request: str | None = flag(
-        "FILE", 'JSON of the request, {"instances": […]}; - is standard input.', offer=files
+        "FILE", 'JSON {"instances": […]}, or a file that has it; - is standard input.', offer=files
     )
     trust: bool = switch("Run a model that another user may have made: its files may hold code.")

@@ -2,6 +2,51 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+
+class Property(NamedTuple):
+    """What a property of gcloud means, the flag that wins over it, and what counts without both."""
+
+    meaning: str
+    flag: str = ""
+    default: str = ""
+
+
+PROPERTIES = {
+    "core/project": Property("the project", "--project", "`local` on local backends"),
+    "ai/region": Property(
+        "the region; on local backends its variable alone counts",
+        "--region",
+        "`us-central1` on local backends",
+    ),
+    "compute/region": Property("the region of `vtrain ai-platform`, without `ai/region`"),
+    "auth/disable_credentials": Property("`true`: send requests without credentials"),
+    "auth/access_token_file": Property("a file with an access token", "--access-token-file"),
+    "auth/credential_file_override": Property(
+        "a file with credentials", "", "Application Default Credentials"
+    ),
+    "auth/impersonate_service_account": Property(
+        "the service account to act as", "--impersonate-service-account", "none"
+    ),
+    "billing/quota_project": Property(
+        "the project whose quota is used", "--billing-project", "the credentials' project"
+    ),
+    "core/account": Property("gcloud's account, where there are no Application Default Credentials"),
+    "api_endpoint_overrides/aiplatform": Property("the address of Vertex AI", "", "Google's own"),
+    "api_endpoint_overrides/logging": Property("the address of Cloud Logging", "", "Google's own"),
+    "api_endpoint_overrides/storage": Property("the address of Cloud Storage", "", "Google's own"),
+    "core/default_format": Property("the output format of `list` and `describe`", "--format", "YAML"),
+    "core/custom_ca_certs_file": Property(
+        "certificates to trust, for example of a proxy that inspects TLS",
+        "",
+        "`REQUESTS_CA_BUNDLE`, or the usual ones",
+    ),
+    "core/user_output_enabled": Property("`false`: print nothing", "--user-output-enabled", "`true`"),
+    "core/disable_prompts": Property("`true`: ask for nothing on a terminal", "--quiet", "`false`"),
+}
+"""The properties of gcloud that vtrain reads. A test finds those that the sources name."""
+
 VARIABLES = {
     "VTRAIN_HOME": "the folder of everything that vtrain keeps; `~/.vtrain`",
     "VTRAIN_BACKEND": "the backend, if `--backend` is not given",
@@ -19,27 +64,13 @@ VARIABLES = {
         " project can set it"
     ),
     "VTRAIN_GRACE_SECONDS": "seconds between SIGTERM and SIGKILL when vtrain stops a replica; 30",
-    "CLOUDSDK_CORE_PROJECT CLOUDSDK_AI_REGION CLOUDSDK_CONFIG CLOUDSDK_ACTIVE_CONFIG_NAME": (
-        "project, region, folder of configurations and the active one, as in gcloud"
+    "CLOUDSDK_CONFIG CLOUDSDK_ACTIVE_CONFIG_NAME": (
+        "the folder of gcloud's configurations, and the active one, as in gcloud"
     ),
-    "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING"
-    " CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": (
-        "other addresses for Vertex AI, Cloud Logging and Cloud Storage"
-    ),
+    **{f"CLOUDSDK_{name.replace('/', '_').upper()}": row.meaning for name, row in PROPERTIES.items()},
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": (
         "set by `emulator env` for gcloud; vtrain does not read them"
     ),
-    "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "`true`: send requests without credentials",
-    "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE"
-    " CLOUDSDK_AUTH_IMPERSONATE_SERVICE_ACCOUNT CLOUDSDK_BILLING_QUOTA_PROJECT": (
-        "the identity and the quota for requests, as in gcloud"
-    ),
-    "CLOUDSDK_CORE_ACCOUNT CLOUDSDK_CORE_DEFAULT_FORMAT CLOUDSDK_CORE_DISABLE_PROMPTS"
-    " CLOUDSDK_CORE_USER_OUTPUT_ENABLED": (
-        "gcloud's account, the format of `list` and `describe`, whether vtrain asks for a region,"
-        " and whether it prints anything"
-    ),
-    "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": "certificates to trust, as in gcloud",
     "VIRTUAL_ENV PATH": (
         "the active Python, for a trainer that declares nothing and for `--environment=current`"
     ),

@@ -148,7 +148,7 @@ def _use_pointers(job: Job) -> Iterator[Pointer]:
         yield "", f"and {len(uses) - MAX_USES} more replicas, which `describe` shows"
 
 
-_SENTENCES = ("error", "hint", "args", "metric")
+_SENTENCES = ("error", "hint", "args", "metric", "took", "used", "best", "with")
 """The labels of texts that are broken between words."""
 
 

@@ -6,7 +6,14 @@ Staging is by content: a name is made of what it holds, so what is there is not 
 from __future__ import annotations
 
 from vtrain.staging.buckets import Buckets, LocalBuckets, Show, Staged
-from vtrain.staging.uris import file_uri, is_bucket_name, join_uri, split_object, split_uri
+from vtrain.staging.uris import (
+    file_uri,
+    find_staging_bucket,
+    is_bucket_name,
+    join_uri,
+    split_object,
+    split_uri,
+)
 
 __all__ = [
     "Buckets",
@@ -14,6 +21,7 @@ __all__ = [
     "Show",
     "Staged",
     "file_uri",
+    "find_staging_bucket",
     "is_bucket_name",
     "join_uri",
     "split_object",

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 from vtrain.errors import ConfigError
+from vtrain.properties import Choice
+from vtrain.settings import machine_setting
 
 # Compiled at their first use: most commands import them and need none.
 _BUCKET = r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"
@@ -55,6 +57,23 @@ def split_uri(uri: str) -> tuple[str, str]:
         return "file", _without_nul(unquote(parts.path, errors="surrogateescape"))
     hint = "" if parts.scheme else f"For a folder of this machine (--base-output-dir): {file_uri(Path(uri))}"
     raise ConfigError(f"{uri}: expected gs://BUCKET/… or file:///….", hint=hint)
+
+
+def find_staging_bucket(flag: str) -> str:
+    """The staging bucket as a URI, or empty: `--staging-bucket`, `VTRAIN_STAGING_BUCKET`, pyproject.toml.
+
+    Raises ConfigError, naming which, for a URI without a bucket.
+    """
+    configured = machine_setting("VTRAIN_STAGING_BUCKET", "staging-bucket")
+    chosen = Choice(value=flag, origin="--staging-bucket") if flag else configured
+    if chosen is None:
+        return ""
+    uri = chosen.value if "://" in chosen.value else f"gs://{chosen.value}"
+    try:
+        split_uri(uri)
+    except ConfigError as error:
+        raise ConfigError(f"{chosen.origin}: {error.message}", hint=error.hint) from None
+    return uri
 
 
 def _without_nul(path: str) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from vtrain.atomic import GONE
+from vtrain.backends.docker.garbage import orphans
+from vtrain.containers.engine import HOME_LABEL, JOB_LABEL, Engine
+from vtrain.privacy import home_label
 from vtrain.runtime.gc.candidate import ELSEWHERE, Search
 from vtrain.runtime.gc.sweep import on_machine
 
@@ -75,3 +81,17 @@ def test_a_named_pipe_in_the_cache_stops_nobody(home) -> None:
     os.mkfifo(pipe)
     (one,) = list(on_machine(home.search()))
     assert one.discard() == "" and not pipe.exists()
+
+
+@pytest.mark.engine
+def test_each_container_is_removed_by_one_of_two(
+    docker_engine: Engine, base_image: str, tmp_path: Path
+) -> None:
+    labels = {JOB_LABEL: "1", HOME_LABEL: home_label(tmp_path)}
+    for _ in range(12):
+        docker_engine.client.create_container(base_image, "true", labels=labels)
+    search = Search(home=tmp_path, older_than=0.0, now=time.time())
+    found = [list(orphans(docker_engine, search)) for _ in range(2)]
+    with ThreadPoolExecutor(24) as pool:
+        answers = list(pool.map(lambda one: one.discard(), chain(*zip(*found, strict=True))))
+    assert set(answers) <= {"", ELSEWHERE} and len(answers) == 24

@@ -13,6 +13,7 @@ from vtrain.atomic import is_held, remove_folder
 from vtrain.containers.engine import (
     HOME_LABEL,
     IMAGE_HOME_LABEL,
+    IN_PROGRESS,
     JOB_LABEL,
     KIND_LABEL,
     SERVING_LABEL,
@@ -155,6 +156,6 @@ def _remove(name: str, remove: Callable[[], Any]) -> str:
         with engine_errors(f"remove {name}"):
             remove()
     except EngineError as error:
-        is_gone = error.http_status == HTTPStatus.NOT_FOUND
+        is_gone = error.http_status == HTTPStatus.NOT_FOUND or IN_PROGRESS in error.words
         return ELSEWHERE if is_gone else error.message
     return ""

@@ -18,7 +18,6 @@ from vtrain.messages.log import LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, ResourceName
 from vtrain.messages.states import RUNNING
 from vtrain.properties import active_configuration, property_value
-from vtrain.settings import find_staging_bucket
 
 if TYPE_CHECKING:
     from vtrain.staging import Buckets
@@ -86,6 +85,8 @@ def _logging(settings: BackendSettings) -> Finding:
 
 
 def _bucket(buckets: Buckets) -> Finding:
+    from vtrain.staging import find_staging_bucket
+
     uri = find_staging_bucket("")
     if not uri:
         text = "no staging bucket is set: a trainer becomes an image, which is pushed"
