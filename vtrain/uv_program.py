@@ -135,9 +135,7 @@ def uv_call(*words: str, folder: str = "") -> UvCall:
         flags = options.flags
     elif words[0] in ("pip", "build"):
         flags = options.build_flags
-    # A seeded environment would bring packages that the trainer does not name.
-    left_out = ("PYTHON", "UV_VENV_")
-    environ = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environ.update(options.variables, UV_NO_WRAP="1")  # so that a cause is one line
     environ.pop("VIRTUAL_ENV", None)
     return UvCall(
