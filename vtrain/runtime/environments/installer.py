@@ -18,7 +18,6 @@ import msgspec
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
-from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.packaging.archive import is_direct, read_metadata, unpack_direct
 from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
@@ -178,6 +177,8 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
 
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
     """One sentence on why a package could not be built, with the reason that the back end wrote below."""
+    from vtrain.failure import missing_module
+
     text = "\n".join(fault.lines)
     if _NO_ROOM in text:
         hint = _MAKE_ROOM
