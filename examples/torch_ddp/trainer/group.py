@@ -12,6 +12,10 @@ from traceback import clear_frames
 
 import torch.distributed as dist
 
+# DistributedDataParallel loads this module. Its functions keep the group that there is by then as a default,
+# and so the group's threads; one that needs Python's lock when Python has ended ends the replica by SIGABRT.
+import torch.distributed.nn  # noqa: F401
+
 ALONE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "WORLD_SIZE": "1", "RANK": "0"}
 """A job of one replica does not get these variables."""
 
