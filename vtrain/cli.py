@@ -27,7 +27,15 @@ from vtrain.errors import (
     UsageError,
     VtrainError,
 )
-from vtrain.flags.command import CommandInfo, Invocation, build_command, common_flags, take_text
+from vtrain.flags.command import (
+    HELP_NAMES,
+    CommandInfo,
+    Invocation,
+    WithHelp,
+    build_command,
+    common_flags,
+    take_common,
+)
 from vtrain.flags.synonyms import COMMANDS as SYNONYMS
 from vtrain.flags.synonyms import meant
 from vtrain.messages.nearest import did_you_mean
@@ -56,7 +64,7 @@ NOTES = (
 )
 
 
-class Group(TyperGroup):
+class Group(WithHelp, TyperGroup):
     """A group that names the nearest command where there is none of that name."""
 
     examples: tuple[tuple[str, str], ...] = ()
@@ -88,6 +96,11 @@ class Group(TyperGroup):
 
         rows = (row for rows in self.rows().values() for row in rows)
         return [completion_item(name, text) for name, text in rows if name.startswith(incomplete)]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Keep the common flags of the group, and call its command."""
+        take_common(ctx)
+        return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
@@ -192,17 +205,14 @@ class CommandGroup(Group):
 def _group(
     cls: type[TyperGroup], name: str, text: str, listed: Listed | None = None, prefix: str = ""
 ) -> Any:
-    params, callback = common_flags()
     group: Any = cls(
         name=name,
-        params=list(params),
-        callback=callback,
+        params=list(common_flags()),
         help=text,
         no_args_is_help=True,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": HELP_NAMES},
     )
-    take_text(group)
     if listed is not None:
         group.listed, group.prefix = listed, prefix
     return group

@@ -115,7 +115,7 @@ def test_a_very_wide_terminal_is_not_filled(vtrain: Any, monkeypatch: Any) -> No
 
 
 def test_headings_can_be_bold() -> None:
-    assert "<Common flags:>" in page_text(common_page(common_flags()[0]), width=80, bold="<{}>".format)
+    assert "<Common flags:>" in page_text(common_page(common_flags()), width=80, bold="<{}>".format)
 
 
 @pytest.mark.parametrize(

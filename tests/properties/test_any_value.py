@@ -12,6 +12,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from vtrain.commands.persistent_resources import KEYS as RESOURCE_KEYS
+from vtrain.commands.persistent_resources import (
+    check_flag_pools,
+    parse_resource_pools,
+    resource_pool_document,
+    unused_keys,
+)
 from vtrain.core.compose import check_executors
 from vtrain.core.project_job import EXTRA_KEYS
 from vtrain.errors import ConfigError, UsageError, VtrainError
@@ -20,13 +27,6 @@ from vtrain.flags.containers import read_mounts
 from vtrain.flags.flags_file import expand_flags_files
 from vtrain.flags.job_options import ContainerFlags
 from vtrain.flags.request import check_pools, parse_pools, pools_document
-from vtrain.flags.resource_config import KEYS as RESOURCE_KEYS
-from vtrain.flags.resource_config import (
-    check_flag_pools,
-    parse_resource_pools,
-    resource_pool_document,
-    unused_keys,
-)
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.messages.persistent_resource import ResourcePool
@@ -60,7 +60,6 @@ LISTS = st.text("^;,:=a 1", max_size=16)
         lambda text: containers.replica_options(ContainerFlags(cpus=text)),
         lambda text: containers.replica_options(ContainerFlags(memory=text)),
         lambda text: containers.replica_options(ContainerFlags(user=text)),
-        lambda text: containers.replica_options(ContainerFlags(cap_add=[text])),
         lambda text: read_mounts([text, text]),
     ],
 )

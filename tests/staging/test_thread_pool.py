@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from vtrain.staging.thread_pool import ThreadPool
+from vtrain.staging.transfer import ThreadPool
 
 
 def nothing() -> None:

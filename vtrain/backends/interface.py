@@ -40,7 +40,7 @@ IMAGE_FLAGS = frozenset({"--pull", "--platform"})
 """Flags of containers that also concern the building of an image."""
 QUEUE_FLAGS = frozenset({"--memory", "--require-accelerators"})
 """Flags of containers that also say what a job needs of this machine, whatever it runs in."""
-PYTHON_FLAG = "--python-downloads"
+PYTHON_DOWNLOADS_FLAG = "--python-downloads"
 ENVIRONMENT_FLAGS = frozenset({"--python", "--environment"})
 """Flags about the Python of trainers that run without a container."""
 DEBUGPY_FLAG = "--debugpy"
@@ -49,7 +49,7 @@ STUDY_FLAGS = frozenset({"--sampler", "--seed", "--continue-from"})
 PRELOAD_FLAG = "--preload"
 RUNTIME_FLAGS = frozenset(
     {
-        *("--simulate-preemption", "--aip-dirs", DEBUGPY_FLAG, PYTHON_FLAG, PRELOAD_FLAG),
+        *("--simulate-preemption", "--aip-dirs", DEBUGPY_FLAG, PYTHON_DOWNLOADS_FLAG, PRELOAD_FLAG),
         *(*ENVIRONMENT_FLAGS, *STUDY_FLAGS),
     }
 )
@@ -175,7 +175,7 @@ class Backend(ABC):
 
     def no_effect(self, flag: str) -> str:
         """A sentence about a flag that is given in vain."""
-        if flag in (CREDENTIALS_FLAG, PYTHON_FLAG):
+        if flag in (CREDENTIALS_FLAG, PYTHON_DOWNLOADS_FLAG):
             return f"{flag} has no effect on {self.name}."
         return f"{flag} concerns containers, and has no effect on {self.name}."
 

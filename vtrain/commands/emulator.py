@@ -112,7 +112,9 @@ def status(common: CommonFlags) -> None:
     console = open_console(common)
     found = find_running(home_folder())
     table = "table(port,url,backend,project,process)"
-    console.results([_shown(running) | {"url": _bare(running)} for running in found], table)
+    console.results(
+        [_shown(running) | {"url": running.url.removesuffix(f"/{running.token}")} for running in found], table
+    )
     if not found:
         console.progress("No emulator runs. Start one:\n$ vtrain emulator start --detach")
 
@@ -285,11 +287,6 @@ def _run(argv: tuple[str, ...], variables: dict[str, str]) -> int:
 
 def _shown(running: Running) -> dict[str, Any]:
     return {name: getattr(running, name) for name in Running.__struct_fields__}
-
-
-def _bare(running: Running) -> str:
-    """The address without its token, which a list does not show."""
-    return running.url.removesuffix(f"/{running.token}")
 
 
 def _env_line(running: Running) -> str:

@@ -53,7 +53,10 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     failed = 0
     is_table = console.format is None and sys.stdout.isatty()
     console.show_state("Looking for what is unused …")
-    for candidate in _found(console, search):
+    backends = _of_backends(console, search) if search.wants(*ON_ENGINE) else ()
+    for candidate in chain(backends, on_machine(search)):
+        if search.kinds and candidate.kind not in search.kinds:
+            continue
         console.show_state(f"{len(documents)} found: {candidate.label or candidate.name}")
         kept = candidate.kept or ("" if run.dry_run else candidate.discard())
         failed += not candidate.kept and kept not in NO_FAULT
@@ -106,11 +109,6 @@ def _age(text: str | None) -> float:
     if _NO_UNIT.search(text):
         raise UsageError(f"{AGE_FLAG}: {text!r} has no unit.", hint="Write days or hours, such as 7d or 12h.")
     return duration_seconds(text, AGE_FLAG)
-
-
-def _found(console: Console, search: Search) -> Iterator[Candidate]:
-    candidates = chain(_of_backends(console, search) if search.wants(*ON_ENGINE) else (), on_machine(search))
-    return (found for found in candidates if not search.kinds or found.kind in search.kinds)
 
 
 def _of_backends(console: Console, search: Search) -> Iterator[Candidate]:

@@ -44,7 +44,7 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
         hint = did_you_mean(word, topics(), otherwise=_ALL_PAGES)
         raise UsageError(f"There is no page {word!r}.", hint=hint)
     elif flags.words == COMMON_FLAGS:
-        print_text(shown(common_page(common_flags()[0])))
+        print_text(shown(common_page(common_flags())))
     elif flags.man:
         print_text(manual(list(pages_below(*_find(root, context, list(flags.words))))))
     elif word and not _may_name_command(word, root, context):
@@ -71,7 +71,7 @@ def manual(pages: list[HelpPage]) -> str:
         lines.append(".SH COMMANDS")
     for page in others:
         lines += [f'.SS "{_escaped(page.title)}"', _bold(page.usage), *_paragraphs(page.texts), *_body(page)]
-    lines += [".SH COMMON FLAGS", *_rows(common_page(common_flags()[0]).sections)]
+    lines += [".SH COMMON FLAGS", *_rows(common_page(common_flags()).sections)]
     lines += [".SH ENVIRONMENT", *_entries(VARIABLES.items())]
     return "\n".join([*lines, ".SH EXIT STATUS", *_entries(exit_codes())])
 

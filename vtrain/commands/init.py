@@ -147,14 +147,13 @@ def _asked_entry(console: Console, folder: Path, found: tuple[TrainerCandidate, 
 def _table(job: ProjectJob) -> str:
     """The table as TOML, with comments that show what else it may hold."""
     values: dict[str, Any] = msgspec.to_builtins(job)  # without the keys that are not given
-    lines = [f"{key} = {_quoted(value)}" for key, value in values.items()]
+    # A basic string of TOML is written as JSON's; but DEL has to be escaped, too.
+    texts = {
+        key: msgspec.json.encode(value).decode().replace("\x7f", "\\u007f") for key, value in values.items()
+    }
+    lines = [f"{key} = {text}" for key, text in texts.items()]
     later = _LATER if job.machine_type else (*_LATER, *_ON_VERTEX)
     return "\n".join((_HEADER, *lines, *later, ""))
-
-
-def _quoted(text: str) -> str:
-    """A basic string of TOML, which is written as JSON's; but DEL has to be escaped, too."""
-    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
 
 
 def _write(file: Path, table: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from vtrain.backends import HoldingBackend, Holdings, Query
 from vtrain.commands.job_lists import MOST_NAMED, chosen_jobs, jobs_of, warn_of_halt
@@ -33,9 +32,6 @@ from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
 from vtrain.output.terminal import on_one_line
 from vtrain.sizes import size_in_words
-
-if TYPE_CHECKING:
-    pass
 
 
 def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:

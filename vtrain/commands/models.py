@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -24,17 +25,20 @@ from vtrain.commands.session import (
     sent_document,
     wish_of,
 )
+from vtrain.core.config_file import read_text
 from vtrain.core.references import LAST
 from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, NotFoundError, ServiceError, UsageError
-from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import (
+    GRADIENTS,
     ModelCopyFlags,
     ModelNameFlag,
     ModelVersionFlag,
     UploadFlags,
 )
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
+from vtrain.flags.row import fields_of
+from vtrain.messages.codec import read_message
 from vtrain.messages.model import Model, ModelPage, ModelTarget
 from vtrain.messages.names import MODEL, parse_name
 from vtrain.messages.structs import Operation
@@ -108,21 +112,21 @@ def describe(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> No
 
 def delete(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Remove a model with all its versions."""
-    target, name = find_model(model, place, common, only_one=True)
-    session = target.open()
+    session, name = open_model(model, place, common, only_one=True)
     _show_deleted(session, name, session.models.delete_model(name))
 
 
 def delete_version(model: ModelVersionFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Remove one version of a model."""
-    target, name = find_model(model, place, common, only_one=True)
-    session = target.open()
+    session, name = open_model(model, place, common, only_one=True)
     _show_deleted(session, name, session.models.delete_model_version(name))
 
 
-def open_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:
+def open_model(
+    model: NameFlag, place: PlaceFlags, common: CommonFlags, *, only_one: bool = False
+) -> tuple[Session, str]:
     """The session of a command about a model, and the model's full name, with the version that it has."""
-    target, name = find_model(model, place, common)
+    target, name = find_model(model, place, common, only_one=only_one)
     return target.open(), name
 
 
@@ -212,3 +216,59 @@ def _show_deleted(session: Session, name: str, operation: Operation) -> None:
         f"Deleted {noun}." if operation.done else f"{noun} is being deleted: {operation.name}"
     )
     session.console.result(resource_document(operation))
+
+
+# the version that flags describe, by the rules of `gcloud ai models upload`
+
+
+_SHAPLEY = "sampledShapleyAttribution"
+METHODS = {
+    "integrated-gradients": (GRADIENTS, GRADIENTS),
+    "xrai": ("xraiAttribution", GRADIENTS),
+    "sampled-shapley": (_SHAPLEY, _SHAPLEY),
+}
+"""The field of each method, and the one that its flags set."""
+
+
+def check_required(flags: UploadFlags) -> None:
+    """Raise UsageError where a flag is missing that gcloud demands."""
+    needed = {"--container-image-uri": flags.container_image_uri, "--display-name": flags.display_name}
+    missing = [flag for flag, value in needed.items() if value is None]
+    if missing:
+        raise UsageError(f"{' and '.join(missing)} must be given.")
+    if flags.model_id is not None and flags.parent_model is not None:
+        raise UsageError("--model-id is for a new model, and --parent-model names one that is there.")
+
+
+def compose_model(flags: UploadFlags) -> Model:
+    """The version that flags describe.
+
+    Raises UsageError where a flag does not parse, ConfigError for a file that cannot be read.
+    """
+    document = fields_of(flags)
+    given = document.pop("explanationSpec", {}).get("parameters", {})
+    method = (flags.explanation_method or "").lower()
+    if method and method not in METHODS:
+        raise UsageError(f"--explanation-method: expected one of {', '.join(METHODS)}, found {method!r}.")
+    if method:  # without one gcloud uses none of the other flags
+        field, source = METHODS[method]
+        parameters = given.get(source, {})
+        if len(parameters.get("smoothGradConfig", {}).keys() - {"noisySampleCount"}) > 1:
+            noise = "--smooth-grad-noise-sigma"
+            raise UsageError(f"Give {noise} or {noise}-by-feature, not both.")
+        metadata = _metadata(flags.explanation_metadata_file)
+        document["explanationSpec"] = {"parameters": {field: parameters}}
+        document["explanationSpec"] |= {"metadata": metadata} if metadata else {}
+    return read_message(Model, document)
+
+
+def _metadata(path: str | None) -> dict[str, Any]:
+    if not path:
+        return {}
+    try:
+        found = json.loads(read_text(path, "--explanation-metadata-file"))
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"--explanation-metadata-file: {path} is no JSON: {error}.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"--explanation-metadata-file: {path} holds no JSON object.")
+    return found

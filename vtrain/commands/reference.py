@@ -21,7 +21,7 @@ def filled(page: str, root: Any) -> str:
     """A page in Markdown, with what its lines `<!-- from the program: NAME -->` stand for."""
     made: dict[str, Callable[[Any], Iterable[str]]] = {
         "commands": _commands,
-        "exit codes": _exit_codes,
+        "exit codes": lambda _root: _table(("exit code", "meaning"), exit_codes()),
         "[tool.vtrain]": _settings,
         "[tool.vtrain.job]": _job,
         "variables": _variables,
@@ -46,10 +46,6 @@ def exit_codes() -> list[tuple[str, str]]:
         found.setdefault(cls.exit_code, cls.meaning)
         waiting += [child for child in cls.__subclasses__() if child.__module__ == errors.__name__]
     return [(str(code), meaning) for code, meaning in sorted(found.items())]
-
-
-def _exit_codes(_root: Any) -> Iterator[str]:
-    return _table(("exit code", "meaning"), exit_codes())
 
 
 def _variables(_root: Any) -> Iterator[str]:
@@ -90,7 +86,7 @@ def _commands(root: Any) -> Iterator[str]:
     """The help of every command. Flags that several commands share stand with the first."""
     _all, *pages = pages_below(root, root.context_class(root, info_name="vtrain", obj=Invocation()))
     pages.sort(key=lambda page: page.is_group or len(page.title.split()) > 2)  # the short commands come first
-    pages.append(msgspec.structs.replace(common_page(common_flags()[0]), title="Common flags"))
+    pages.append(msgspec.structs.replace(common_page(common_flags()), title="Common flags"))
     shown: dict[Section, str] = {}
     for page in pages:
         yield from _command(page, shown)

@@ -10,7 +10,6 @@ import msgspec
 from vtrain.backends import Replica, ViewingBackend
 from vtrain.commands.drafting import PROJECT_HINT, is_baked, open_for, warn_all
 from vtrain.commands.session import Session, find_target
-from vtrain.core.compose import JobRequest
 from vtrain.core.preparation import draft_request, image_order, packages_place
 from vtrain.core.submission import plan_job
 from vtrain.errors import ConfigError, UnavailableError, UsageError
@@ -27,9 +26,15 @@ NAME = "environment"
 
 def environment(given: EnvironmentLine, remainder: tuple[str, ...] | None) -> None:
     """Print the environment and the command of one replica of the job that the flags describe."""
-    trial = _trial_id(given.wanted.trial)
+    trial = given.wanted.trial
+    if trial and not re.fullmatch("0*[1-9][0-9]{,17}", trial):
+        raise UsageError(f"--trial: expected a number from 1 on, found {trial[:100]!r}.")
     line = job_line(given.spec, given.trainer)
-    request = _unnamed(line.request(remainder))
+    request = line.request(remainder)
+    if not request.says_what_runs:
+        hint = f"Give --config, --worker-pool-spec or both. {PROJECT_HINT}"
+        raise UsageError("What would run is not given.", hint=hint)
+    request = msgspec.structs.replace(request, fallback_name=NAME)
     target = find_target(given.common, given.place, region=line.region)
     packages = packages_place(target, line.trainer.staging_bucket)
     draft = draft_request(target, request.over(*key_layers(line.spec, target.settings.project)))
@@ -38,23 +43,9 @@ def environment(given: EnvironmentLine, remainder: tuple[str, ...] | None) -> No
     image = image_order(session, draft) if baked else None
     job, package, _ = plan_job(draft, packages, strict=line.trainer.strict, image=image)
     warn_all(session.console, package.warnings if package is not None else ())
-    replica = _chosen(_view(session, job, trial), given.wanted.replica)
+    replica = _chosen(_view(session, job, trial.lstrip("0")), given.wanted.replica)
     env, argv = masked_replica(replica.env, replica.argv)
     session.console.result({"replica": replica.name, "command": list(argv), "env": env}, "yaml")
-
-
-def _unnamed(request: JobRequest) -> JobRequest:
-    """The request, which needs no display name here. Raises UsageError where what would run is missing."""
-    if not request.says_what_runs:
-        hint = f"Give --config, --worker-pool-spec or both. {PROJECT_HINT}"
-        raise UsageError("What would run is not given.", hint=hint)
-    return msgspec.structs.replace(request, fallback_name=NAME)
-
-
-def _trial_id(text: str) -> str:
-    if text and not re.fullmatch("0*[1-9][0-9]{,17}", text):
-        raise UsageError(f"--trial: expected a number from 1 on, found {text[:100]!r}.")
-    return text.lstrip("0")
 
 
 def _view(session: Session, job: Job, trial: str) -> tuple[Replica, ...]:

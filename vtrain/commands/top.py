@@ -85,7 +85,11 @@ def top(top: TopFlags, place: PlaceFlags, common: CommonFlags) -> None:
         time.sleep(min(SAMPLE_SECONDS, interval))
     if top.once or session.console.format is not None or not sys.stdout.isatty():
         watched = _watched(session, name)
-        _show_once(session, meter.documents(watched), UNREADABLE if watched else NOTHING)
+        documents = meter.documents(watched)
+        if documents or session.console.format is not None:
+            session.console.results(documents, TABLE)
+        else:
+            session.console.status(UNREADABLE if watched else NOTHING)
         return
 
     with LiveTable() as table:
@@ -103,14 +107,6 @@ def _rows(documents: list[dict[str, Any]]) -> list[list[str]]:
         [ids.get(document["job"], document["job"]), *(str(document[key]) for key in keys)]
         for document in documents
     ]
-
-
-def _show_once(session: Session, documents: list[dict[str, Any]], otherwise: str) -> None:
-    """Print the figures, or else a sentence."""
-    if documents or session.console.format is not None:
-        session.console.results(documents, TABLE)
-    else:
-        session.console.status(otherwise)
 
 
 def _watched(session: Session, name: str) -> list[Watched]:

@@ -45,10 +45,10 @@ def find_project_job() -> tuple[Pyproject, ProjectJob] | None:
 
 def project_request(project: Pyproject, job: ProjectJob) -> JobRequest:
     """The request of the project's job alone. Raises ConfigError, with the line, where it cannot be run."""
-    source = check_job(project, job)
+    check_project_job(project, job)
     return JobRequest(
         config=str(below(project, job.config)) if job.config else None,
-        source=with_extras(source, job),
+        source=with_extras(_trainer(project, job), job),
         project_layers=job_layers(job, project.blames),
         fallback_name=project_name(project),
     )
@@ -107,17 +107,10 @@ def below(project: Pyproject, path: str) -> Path:
     return project.file.parent / user_path(path)
 
 
-def check_job(project: Pyproject, job: ProjectJob) -> TrainerSource | None:
-    """The trainer of the project's job, where it has one.
-
-    Raises ConfigError for the first key whose value cannot be meant, or that contradicts another.
-    """
+def check_project_job(project: Pyproject, job: ProjectJob) -> None:
+    """Raise ConfigError for the first key whose value cannot be meant, or that contradicts another."""
     _check_what_runs(project, job)
-    source = None
-    if job.path or job.module or job.script:
-        with _blamed(project, "path"):
-            folder = str(below(project, job.path))
-            source = make_source(folder=folder, python_module=job.module, script=job.script)
+    if (source := _trainer(project, job)) is not None:
         _check_places(project, job, source.folder)
     if job.config and not below(project, job.config).exists():
         raise _fault(project, "config", f"{below(project, job.config)} does not exist")
@@ -147,7 +140,15 @@ def check_job(project: Pyproject, job: ProjectJob) -> TrainerSource | None:
     if job.region:
         with _blamed(project, "region"):
             find_region(job.region, local=True)
-    return source
+
+
+def _trainer(project: Pyproject, job: ProjectJob) -> TrainerSource | None:
+    """The trainer of the project's job, where it has one."""
+    if not (job.path or job.module or job.script):
+        return None
+    with _blamed(project, "path"):
+        folder = str(below(project, job.path))
+        return make_source(folder=folder, python_module=job.module, script=job.script)
 
 
 def _check_places(project: Pyproject, job: ProjectJob, folder: Path) -> None:

@@ -42,11 +42,12 @@ if TYPE_CHECKING:
 
 Columns = Callable[[Sequence[Sequence[str]]], list[str]]
 """Lays the rows of a table out as lines."""
-_LOCAL_NAME = re.compile(rf"projects/{LOCAL_PROJECT}/locations/[a-z0-9-]+/[A-Za-z]+/\d+")
-_COMMAND = re.compile(rf"vtrain [a-z]+(?:-[a-z]+)* ([a-z-]+) ({_LOCAL_NAME.pattern})")
+# Every command imports these patterns: they are compiled at their first use.
+_LOCAL_NAME = rf"projects/{LOCAL_PROJECT}/locations/[a-z0-9-]+/[A-Za-z]+/\d+"
+_COMMAND = rf"vtrain [a-z]+(?:-[a-z]+)* ([a-z-]+) ({_LOCAL_NAME})"
 LAST = "@last"
 """The newest job of this machine."""
-_NEWEST = re.compile(rf"{LAST}(?:-([0-9]{{1,3}}))?")
+_NEWEST = rf"{LAST}(?:-([0-9]{{1,3}}))?"
 """The newest one, or that many before it."""
 BEST = "@best"
 """Behind the name of a tuning job, in `cp`: its best trial."""
@@ -166,7 +167,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         return f"The newest of {len(self.jobs)} jobs called {self.text} is meant ({about})."
 
     def _nothing(self, kind: ResourceKind) -> str:
-        if newest := _NEWEST.fullmatch(self.text):
+        if newest := re.fullmatch(_NEWEST, self.text):
             noun = "tuning job" if kind.collection == HYPERPARAMETER_TUNING_JOBS else "job"
             here = f"There is no {noun} on this machine yet."
             return f"There are not so many jobs: {self.text}." if newest[1] else here
@@ -198,7 +199,7 @@ def find_reference(text: str, kind: ResourceKind, region: str) -> Reference:
             return Reference(text=text, jobs=())
         from vtrain.runtime.store import Store
 
-        newest = _NEWEST.fullmatch(text)
+        newest = re.fullmatch(_NEWEST, text)
         before = int(newest[1] or 0) if newest else 0
         word, limit = ("", before + 1) if newest else (text, MOST_NAMESAKES)
         location = region.rpartition("/")[2]
@@ -254,9 +255,9 @@ def with_shown_names(text: str) -> str:
 
     After a short command its hints are short through a pipe too.
     """
-    text = _COMMAND.sub(lambda match: command_about(match[2], match[1]), text)
+    text = re.sub(_COMMAND, lambda match: command_about(match[2], match[1]), text)
     text = text.replace(f"vtrain {CUSTOM_JOB.group} list", list_command(CUSTOM_JOB.group))
-    return _LOCAL_NAME.sub(lambda match: shown_name(match[0]), text)
+    return re.sub(_LOCAL_NAME, lambda match: shown_name(match[0]), text)
 
 
 def command_about(name: str, verb: str) -> str:

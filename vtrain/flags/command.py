@@ -11,14 +11,14 @@ import typing
 from collections.abc import Callable, Collection
 from functools import cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperOption
 from typer.exceptions import TyperException
 
-from vtrain.errors import InterruptedByUser, UsageError
+from vtrain.errors import UsageError
 from vtrain.flags.grammar import POOL_FLAG
 from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags, imported
 from vtrain.flags.row import REQUIRED, FlagGroup, FlagSet, Row, flag_name, rows_of
@@ -71,7 +71,43 @@ _MACHINE_FLAGS = {
 _NUMBER = re.compile(r"-\d[\d.e+-]*")
 
 
-class FlagCommand(TyperCommand):
+_AS_TYPED: Any = None
+"""The type of a value, for Typer: it is taken as it was typed."""
+
+
+class _AsTyped:
+    """A parameter whose value is text, a list of text or a switch, as it was parsed.
+
+    Typer's own coercion would import pydantic for them, which costs more than everything else together.
+    """
+
+    def process_value(self: Any, ctx: Any, value: Any) -> Any:
+        """Return the value. Raises UsageError where it is missing."""
+        if self.required and value is None:
+            message = f"Missing argument {self.get_error_hint()}."
+            raise UsageError(message, hint=f"See '{ctx.command_path} --help'.")
+        if self.callback is not None:  # --help
+            return self.callback(ctx, self, bool(value))
+        return list(value or ()) if self.multiple or self.nargs == -1 else value
+
+
+class _Option(_AsTyped, TyperOption):
+    """A flag."""
+
+
+class _Argument(_AsTyped, TyperArgument):
+    """A word without a flag."""
+
+
+class WithHelp:
+    """A command or group with the option --help."""
+
+    def get_help_option(self, ctx: Any) -> Any:  # noqa: ARG002 - Typer's signature
+        """Return the option."""
+        return _HELP_OPTION
+
+
+class FlagCommand(WithHelp, TyperCommand):
     """A command whose flags read their values as gcloud's do."""
 
     info: CommandInfo
@@ -88,6 +124,23 @@ class FlagCommand(TyperCommand):
         from vtrain.flags.help_page import shown
 
         return shown(self.page(ctx))
+
+    def invoke(self, ctx: Any) -> None:
+        """Read the flags, and call the command's function."""
+        info, invocation = self.info, ctx.obj
+        given = _given(ctx, ctx.params) & rows_of(CommonFlags).keys()
+        invocation.common |= {name: ctx.params[name] for name in given}
+        values = ctx.params | {name: value for name, value in invocation.common.items() if name in ctx.params}
+        if invocation.remainder is not None and not info.takes_remainder:
+            raise UsageError(
+                f"{info.name} takes nothing after '--'.", hint=f"Found: {' '.join(invocation.remainder)}"
+            )
+        handler = info.load()
+        arguments = {name: _read(kind, values) for name, kind in taken_flags(info, handler).items()}
+        remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
+        gc.freeze()  # all objects so far live to the end
+        gc.enable()  # and from here on a command may run for days
+        handler(**arguments, **remainder, **info.fixed)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse `--flag -x`: a value that begins with `-` is written `--flag=-x`."""
@@ -203,79 +256,12 @@ def _without_opposites(args: list[str], params: list[Any]) -> list[str]:
 
 def build_command(info: CommandInfo) -> Any:
     """The command object of one command; built when it is called for, and not before."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(info.name, cls=FlagCommand, help=info.summary)(_entry(info))
-    command: Any = take_text(typer.main.get_command(app))
+    params = [_parameter(field, row) for group in info.groups for field, row in rows_of(group).items()]
+    command: Any = FlagCommand(
+        name=info.name, params=params, help=inspect.cleandoc(info.summary), rich_markup_mode=None
+    )
     command.info = info
     return command
-
-
-def take_text(command: Any) -> Any:
-    """Take the values of the command's flags as they were parsed.
-
-    All of ours are text, lists of text or switches; Typer's own coercion would import pydantic for
-    them, which costs more than everything else together.
-    """
-    for parameter in command.params:
-        _take_text(parameter)
-    make_help = command.get_help_option
-    command.get_help_option = lambda ctx: _printing_help(_take_text(make_help(ctx)))
-    return command
-
-
-def _printing_help(option: Any) -> Any:
-    """The option --help, which prints as every command does: Typer's own knows no full disk."""
-
-    def show(ctx: Any, _parameter: Any, value: bool) -> None:
-        if value and not ctx.resilient_parsing:
-            print_text(ctx.get_help())
-            ctx.exit()
-
-    option.callback = show
-    return option
-
-
-def _take_text(parameter: Any) -> Any:
-    if not isinstance(parameter.process_value, partial):
-        parameter.process_value = partial(_process_value, parameter, parameter.process_value)
-    return parameter
-
-
-def _process_value(parameter: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """The value as it was parsed. Typer checks only a missing one, since its error names the flag."""
-    if parameter.callback is not None:  # --help
-        return process(ctx, bool(value))
-    if value is None and parameter.required:
-        return process(ctx, value)
-    return list(value or ()) if parameter.multiple else value
-
-
-def _entry(info: CommandInfo) -> Callable[..., None]:
-    def run(ctx: typer.Context, **values: Any) -> None:
-        invocation: Invocation = ctx.obj
-        invocation.common |= {
-            name: values[name] for name in _given(ctx, values) & rows_of(CommonFlags).keys()
-        }
-        values |= {name: value for name, value in invocation.common.items() if name in values}
-        if invocation.remainder is not None and not info.takes_remainder:
-            raise UsageError(
-                f"{info.name} takes nothing after '--'.", hint=f"Found: {' '.join(invocation.remainder)}"
-            )
-        handler = info.load()
-        arguments = {name: _read(kind, values) for name, kind in taken_flags(info, handler).items()}
-        remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
-        gc.freeze()  # all objects so far live to the end
-        gc.enable()  # and from here on a command may run for days
-        try:
-            handler(**arguments, **remainder, **info.fixed)
-        except KeyboardInterrupt as interrupt:  # Typer would end here without a word
-            raise InterruptedByUser("Interrupted.") from interrupt
-
-    parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    parameters += [parameter for group in info.groups for parameter in _parameters(group)]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
 
 
 def _given(ctx: Any, values: Collection[str]) -> set[str]:
@@ -284,23 +270,14 @@ def _given(ctx: Any, values: Collection[str]) -> set[str]:
 
 
 @cache
-def common_flags() -> tuple[tuple[Any, ...], Any]:
-    """The parameters of every group, made once, and its callback: it takes what stands before the command."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.callback()(_common_callback())
-    group = typer.main.get_group(app)
-    return tuple(group.params), group.callback
+def common_flags() -> tuple[Any, ...]:
+    """The parameters of every group, made once."""
+    return tuple(_parameter(field, row) for field, row in rows_of(CommonFlags).items())
 
 
-def _common_callback() -> Callable[..., None]:
-    def take(ctx: typer.Context, **values: Any) -> None:
-        ctx.obj.common.update({name: values[name] for name in _given(ctx, values)})
-
-    parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    parameters += _parameters(CommonFlags)
-    take.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    take.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return take
+def take_common(ctx: Any) -> None:
+    """Keep the common flags that stand before a command."""
+    ctx.obj.common.update({name: ctx.params[name] for name in _given(ctx, ctx.params)})
 
 
 def taken_flags(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGroup | FlagSet]]:
@@ -325,24 +302,51 @@ def _read(kind: type[FlagGroup | FlagSet], values: dict[str, Any]) -> FlagGroup 
     return kind(**{name: values[name] for name in kind.__struct_fields__})
 
 
-def _parameters(group: type[FlagGroup]) -> list[inspect.Parameter]:
-    return [_parameter(field, row) for field, row in rows_of(group).items()]
-
-
-def _parameter(field: str, row: Row) -> inspect.Parameter:
-    """A row as Typer takes it: the parameter of a function, with its option beside its type."""
-    of_all: dict[str, Any] = {"metavar": row.metavar or None, "help": row.help, "autocompletion": row.offer}
+def _parameter(field: str, row: Row) -> Any:
+    """A row as Typer takes it."""
+    is_list, is_required = isinstance(row.default, list), row.default is REQUIRED
+    of_all: dict[str, Any] = {
+        "metavar": row.metavar or None,
+        "help": row.help,
+        "autocompletion": partial(_offered, row.offer),
+        "required": is_required,
+        "default": None if is_required else row(),
+        "type_descriptor": _AS_TYPED,
+    }
     if row.is_argument:
-        described = typer.Argument(**of_all)
-    else:
-        name = flag_name(field, row)
-        names = f"{name}/--no-{name[2:]}" if row.has_opposite else name
-        short = filter(None, [row.short])
-        described = typer.Option(
-            names, *short, **of_all, rich_help_panel=row.panel or None, hidden=row.hidden
-        )
-    kind: Any = bool if row.is_switch else list[str] if isinstance(row.default, list) else str
-    default = inspect.Parameter.empty if row.default is REQUIRED else row()
-    return inspect.Parameter(
-        field, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, described]
+        return _Argument(param_decls=[field], nargs=-1 if is_list else None, **of_all)
+    name = flag_name(field, row)
+    names = f"{name}/--no-{name[2:]}" if row.has_opposite else name
+    return _Option(
+        param_decls=[field, names, *filter(None, [row.short])],
+        is_flag=row.is_switch,
+        multiple=is_list,
+        hidden=row.hidden,
+        rich_help_panel=row.panel or None,
+        **of_all,
     )
+
+
+def _offered(offer: Callable[..., Any] | None, ctx: Any, args: list[str], incomplete: str) -> Any:
+    """The words that a shell offers for a value."""
+    completion = typer.main.get_param_completion(offer)
+    return completion(ctx, args, incomplete) if completion is not None else []
+
+
+def _show_help(ctx: Any, _parameter: Any, value: bool) -> None:
+    """Print the help as every command prints: Typer's own option knows no full disk."""
+    if value and not ctx.resilient_parsing:
+        print_text(ctx.get_help())
+        ctx.exit()
+
+
+HELP_NAMES = ["-h", "--help"]
+_HELP_OPTION = _Option(
+    param_decls=["help", *HELP_NAMES],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    help="Show this message and exit.",
+    callback=_show_help,
+    type_descriptor=_AS_TYPED,
+)

@@ -20,7 +20,7 @@ from vtrain.core.project_job import (
     EXTRA_KEYS,
     MACHINE_KEYS,
     below,
-    check_job,
+    check_project_job,
     find_project_job,
     job_layers,
     project_name,
@@ -158,7 +158,7 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, *, is_named: bool = False) 
         if pools and has_trainer and not says_what:  # they say where the trainer of the flags runs
             return _with_changes(line, pools, ProjectJob())
         return line
-    check_job(project, job)
+    check_project_job(project, job)
     if spec.python_package_uris:
         raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
     if job.config:

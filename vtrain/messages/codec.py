@@ -249,23 +249,25 @@ def _read_one(field: Field, value: Any, path: str) -> Any:
     return _READERS[field.kind](value, path)
 
 
-def _read_string(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong_type(path, "a string", value, hint="Write it in quotes.")
-    return value
+def _one_of_type(kind: type, expected: str, hint: str = "") -> Callable[[Any, str], Any]:
+    """The reader of values that have this type already."""
+
+    def read(value: Any, path: str) -> Any:
+        if not isinstance(value, kind):
+            raise _wrong_type(path, expected, value, hint)
+        return value
+
+    return read
 
 
-def _read_enum(value: Any, path: str) -> str:
+_read_string = _one_of_type(str, "a string", hint="Write it in quotes.")
+
+
+def _read_enum(value: Any, path: str) -> Any:
     """A name, or a number that vtrain has no name for."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return _read_string(value, path)
-
-
-def _read_duration(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        raise _wrong_type(path, 'a duration in seconds such as "3600s"', value)
-    return value
 
 
 def _read_bool(value: Any, path: str) -> bool:
@@ -297,33 +299,23 @@ def _read_double(value: Any, path: str) -> float:
     return number
 
 
-def _read_value(value: Any, path: str) -> Any:  # noqa: ARG001 - the signature of all readers
-    return value
-
-
 def _read_map(value: Any, path: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise _wrong_type(path, "a mapping of strings", value)
     return {_read_string(k, path): _read_string(v, _join(path, str(k))) for k, v in value.items()}
 
 
-def _read_document(value: Any, path: str) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise _wrong_type(path, "a mapping", value)
-    return dict(value)
-
-
 _READERS: dict[str, Callable[[Any, str], Any]] = {
     "string": _read_string,
     "enum": _read_enum,
-    "duration": _read_duration,
+    "duration": _one_of_type(str, 'a duration in seconds such as "3600s"'),
     "bool": _read_bool,
     "int32": _read_int,
     "int64": _read_int,
     "double": _read_double,
     "map": _read_map,
-    "value": _read_value,
-    "document": _read_document,
+    "value": lambda value, _path: value,
+    "document": _one_of_type(Mapping, "a mapping"),
 }
 
 

@@ -138,7 +138,9 @@ def _setup(job: Job, home: Path | None) -> Document:
     pool = spec.worker_pool_specs[0] if spec.worker_pool_specs else None
     found: dict[str, Any] = {}
     if isinstance(task, PythonPackageSpec):
-        found["package"] = " ".join(_package_name(uri) for uri in task.package_uris)
+        found["package"] = " ".join(
+            uri.rpartition("/")[2].removesuffix(".tar.gz").removesuffix(".whl") for uri in task.package_uris
+        )
         found["module"] = task.python_module.replace(SCRIPT_PACKAGE, "")
         package = package_of(job, home) if home is not None else None
         if package is not None and package.name != SNAPSHOT:
@@ -174,10 +176,6 @@ def _study_of(job: HyperparameterTuningJob) -> Document:
         space = {name: value for name, value in parameter.items() if name != "parameterId"}
         found[f"parameter.{parameter.get('parameterId', '')}"] = json.dumps(space)
     return found
-
-
-def _package_name(uri: str) -> str:
-    return uri.rpartition("/")[2].removesuffix(".tar.gz").removesuffix(".whl")
 
 
 def flat(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class Console:
 
     def printable(self, text: str) -> str:
         """A text for stdout: on a terminal without control characters, elsewhere as it is."""
-        return visible(text) if self._shows_results else text
+        return visible(text) if sys.stdout.isatty() else text
 
     def write(self, data: bytes, *, stderr: bool = False) -> None:
         """Write bytes unchanged, at once."""
@@ -208,10 +208,6 @@ class Console:
         """Whether messages on stderr are coloured."""
         return has_colours(sys.stderr)
 
-    @cached_property
-    def _shows_results(self) -> bool:
-        return sys.stdout.isatty()
-
     def _place(self, *, stderr: bool) -> int:
         """A number for the stream's file, the same for both streams where they are the same file."""
         return 2 if stderr or self._is_shared else 1
@@ -220,16 +216,13 @@ class Console:
     def _is_shared(self) -> bool:
         return os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
 
-    @cached_property
-    def _stdout_may_be_seen(self) -> bool:
-        """Whether stdout may reach a terminal, if only through `| cat` or `| tee`."""
-        mode = os.fstat(sys.stdout.fileno()).st_mode
-        return sys.stdout.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-
     @property
     def _has_open_line(self) -> bool:
         """Whether the terminal's last line has no end yet: a trainer's dots, or a bar that it redraws."""
-        return 2 in self._unended or (1 in self._unended and self._stdout_may_be_seen)
+        if 2 in self._unended or 1 not in self._unended:
+            return 2 in self._unended
+        mode = os.fstat(sys.stdout.fileno()).st_mode  # stdout may be seen through `| cat` or `| tee`, too
+        return sys.stdout.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
     # the status line
 

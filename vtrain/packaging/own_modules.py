@@ -24,7 +24,7 @@ def own_module(item: Import, trainer: TrainerImports, here: Path) -> str:
     if package := trainer.modules.sibling(item.path, top):
         return f"`{top}` is a module of {package}: {_qualified(item, package)}"
     homes = trainer.modules.homes(top)
-    above = [home for home in homes if trainer.script and _is_above(home, trainer.script)]
+    above = [home for home in homes if trainer.script and (not home or trainer.script.startswith(f"{home}/"))]
     if above and (module := _module_name(trainer.script, above[-1])):
         run = f"run it as a module: {_command(trainer, Path(trainer.folder, above[-1]), module, here)}"
         return f"`{top}` is in {_shown(above[-1])}; {_beside(trainer, above[-1])}{run}"
@@ -62,10 +62,6 @@ def _holds(folder: Path, top: str) -> bool:
     with suppress(OSError):
         return (folder / f"{top}.py").is_file() or any((folder / top).glob("*.py"))
     return False
-
-
-def _is_above(home: str, path: str) -> bool:
-    return not home or path.startswith(f"{home}/")
 
 
 def _module_name(path: str, home: str) -> str:

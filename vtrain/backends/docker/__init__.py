@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from vtrain.backends.interface import (
     ENVIRONMENT_FLAGS,
     INTERACTIVE_FLAG,
-    PYTHON_FLAG,
+    PYTHON_DOWNLOADS_FLAG,
     RuntimeBackend,
     Suitability,
     TrainerForm,
@@ -86,7 +86,7 @@ class Docker(RuntimeBackend):
                 f"{flag} is for the backend process: a container has the Python of its image.",
                 hint="Take --backend=process, or leave the flag out.",
             )
-        return tuple(self.no_effect(flag) for flag in flags if flag == PYTHON_FLAG)
+        return tuple(self.no_effect(flag) for flag in flags if flag == PYTHON_DOWNLOADS_FLAG)
 
     def garbage(self, search: Search) -> Iterable[Candidate]:
         """Images, and containers and networks of jobs that are gone. Raises EngineError without an engine."""

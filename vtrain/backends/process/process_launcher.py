@@ -42,7 +42,7 @@ SHIM_KILL_SECONDS = 4.0
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
 
 _HYPERTUNE = re.compile(rb"\b(?:from|import|import_module)\b[^#\n]{0,80}(?<![-\w])hypertune\b")
-"""What imports it. A trainer that only speaks of it may take CLOUD_ML_HP_METRIC_FILE for a trial's sign."""
+"""What imports it. A trainer that only names it may take CLOUD_ML_HP_METRIC_FILE for the sign of a trial."""
 
 
 class ProcessLauncher:

@@ -108,15 +108,6 @@ def _multi(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str
         yield fmt.text("terminator", "")
 
 
-def _consume(documents: Iterable[Any], _fmt: Format, _is_list: bool) -> Iterator[str]:
-    for _ in documents:
-        yield ""
-
-
-def _ignore(_documents: Iterable[Any], _fmt: Format, _is_list: bool) -> Iterator[str]:
-    return iter(())
-
-
 def _table(documents: Iterable[Any], fmt: Format, _is_list: bool) -> Iterator[str]:
     from vtrain.output.language.table import print_table
 
@@ -131,10 +122,10 @@ def _print_nested(value: Any, fmt: Format) -> str:
 
 _PRINTERS: dict[str, Printer] = {
     "default": _yaml,
-    "disable": _ignore,
+    "disable": lambda _documents, _fmt, _is_list: iter(()),
     "json": _json,
     "multi": _multi,
-    "none": _consume,
+    "none": lambda documents, _fmt, _is_list: ("" for _ in documents),
     "table": _table,
     "yaml": _yaml,
 }

@@ -118,14 +118,12 @@ def _one_line(text: str) -> str:
     return f"'{text}'"
 
 
+_UNPRINTABLE = "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+"""Characters that YAML wants escaped; compiled late, for plain ASCII never needs it."""
+
+
 def _is_printable(text: str) -> bool:
-    return text.isprintable() if text.isascii() else not _unprintable().search(text)
-
-
-@lru_cache(maxsize=1)
-def _unprintable() -> re.Pattern[str]:
-    """Characters that YAML wants escaped; compiled late, for plain ASCII never needs it."""
-    return re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+    return text.isprintable() if text.isascii() else not re.search(_UNPRINTABLE, text)
 
 
 def _escaped(char: str) -> str:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from vtrain.commands.models import compose_model
 from vtrain.errors import ConfigError
-from vtrain.flags.model_config import compose_model
 from vtrain.flags.model_options import UploadFlags
 
 

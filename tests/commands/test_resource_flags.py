@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from vtrain.commands.persistent_resources import ResourceDraft, check_given, compose_resource
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.job_options import PersistentResourceFlags
-from vtrain.flags.resource_config import ResourceDraft, check_given, compose_resource
 from vtrain.messages.codec import to_document
 
 POOL = "machine-type=n1-standard-4,replica-count=2"
