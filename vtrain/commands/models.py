@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import msgspec
 
