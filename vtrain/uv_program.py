@@ -135,9 +135,7 @@ def uv_call(*words: str, folder: str = "") -> UvCall:
         flags = options.flags
     elif words[0] in ("pip", "build"):
         flags = options.build_flags
-    # A seeded environment would bring packages that the trainer does not name.
-    left_out = ("PYTHON", "UV_VENV_")
-    environ = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     environ.update(options.variables, UV_NO_WRAP="1")  # so that a cause is one line
     environ.pop("VIRTUAL_ENV", None)
     return UvCall(
@@ -282,9 +280,9 @@ def indexes_in(settings: Mapping[str, Any], *, explicit: bool = True) -> Iterato
 def known_indexes(environ: Mapping[str, str]) -> frozenset[str]:
     """The URLs of indexes, and of pages of links, that pip's and uv's configuration name here."""
     said = [url for table in uv_settings(environ) for _, url in indexes_in(table)]
-    for key in _INDEX_SETTINGS:
-        with suppress(ConfigError):  # which is an error where an environment is made
-            said += read_pip_settings(environ).get(key, "").split()
+    with suppress(ConfigError):  # which is an error where an environment is made
+        settings = read_pip_settings(environ)
+        said += (url for key in _INDEX_SETTINGS for url in settings.get(key, "").split())
     for name in _INDEX_VARIABLES:
         # `UV_INDEX=corp=https://…` names an index, too.
         said += (re.sub(r"^[\w-]+=(?=\w+:)", "", word) for word in re.split(r"[\s,]+", environ.get(name, "")))

@@ -24,8 +24,9 @@ from vtrain.runtime.environments.installer import (
     explain_build,
     run_logged,
 )
+from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.environments.layers import EnvironmentFailed
-from vtrain.uv_program import UvOptions, find_uv, uv_call, uv_options
+from vtrain.uv_program import UvOptions, find_uv, uv_options
 
 pytestmark = pytest.mark.child
 
@@ -289,7 +290,7 @@ def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest
     venv.create(tmp_path / "made", symlinks=True)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(EnvironmentFailed):
-        Installer(told.append).install(installation, descriptor)
+        Installer(told.append, base_interpreter()).install(installation, descriptor)
     os.close(descriptor)
     assert told[0] == b"Installing left \xe2\x80\xa6\n"
     assert b"s3cret" not in b"".join(told)
@@ -303,11 +304,6 @@ def test_a_line_of_a_tool_without_an_end_is_told_in_pieces(tmp_path: Path) -> No
     os.close(descriptor)
     assert sum(piece.count(b"x") for piece in told) == 1_000_000
     assert max(map(len, told)) < LONGEST_LINE + 100
-
-
-def test_a_variable_does_not_bring_packages_into_environments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UV_VENV_SEED", "1")
-    assert "UV_VENV_SEED" not in uv_call("venv", "x").environ
 
 
 def test_a_build_that_failed_tells_its_reason_and_not_its_last_lines() -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from lib.environment_packages import direct_sdist, sdist, wheel
 
@@ -20,9 +21,11 @@ from vtrain.runtime.environments.environment import (
 from vtrain.runtime.environments.interpreters import (
     Interpreter,
     base_interpreter,
+    begin_environment,
     choose_python,
     downloads_allowed,
     search_path,
+    site_packages,
 )
 
 pytestmark = pytest.mark.end_to_end
@@ -148,3 +151,23 @@ def test_uv_is_not_asked_for_an_environment_that_is_there(
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     assert not plan_environment(spec, tmp_path / "home").cached
+
+
+def test_an_environment_of_a_python_behind_a_link_finds_its_library(tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere" / "bin" / "python3"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(base_interpreter().path)
+    own = tmp_path / "own"
+    begin_environment(own, msgspec.structs.replace(base_interpreter(), path=str(link)))
+    asked = "import sys, os; print(sys.prefix, os.__file__, sep='\\n')"
+    printed = subprocess.run(
+        [own / "bin" / "python", "-c", asked], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.splitlines() == [str(own), os.__file__]
+    assert site_packages(own).is_dir()
+
+
+def test_an_environment_has_the_folder_that_a_free_threaded_python_imports_from(tmp_path: Path) -> None:
+    free = Interpreter(path=base_interpreter().path, version="3.13.1", abi="cpython-313-t")
+    begin_environment(tmp_path, free)
+    assert site_packages(tmp_path) == tmp_path / "lib" / "python3.13t" / "site-packages"

@@ -12,9 +12,8 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
     del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
 
 import signal
-import socket
 import threading
-import traceback
+from functools import partial
 from pathlib import Path
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
@@ -29,29 +28,31 @@ class _Ended(BaseException):
     """SIGTERM: what is half made is removed. After a KeyboardInterrupt `subprocess` waits for no tool."""
 
 
-def main(folder: JobFolder, channel: socket.socket) -> None:
+def main(folder: JobFolder, channel: int) -> None:
     """Prepare the job, and write the result into its folder."""
     threading.Thread(target=_end_with_supervisor, args=(channel,), daemon=True).start()
-    order = folder.order()
+    order, tell = folder.order(), partial(os.write, channel)
     try:
-        result = Preparation(runtimes=runtime_backend(order.backend).prepare(order, channel.sendall))
+        result = Preparation(runtimes=runtime_backend(order.backend).prepare(order, tell))
     except ToolKilled as killed:  # no result: the supervisor begins again
-        channel.sendall(f"{killed}\n".encode())
+        tell(f"{killed}\n".encode())
         return
     except PrepareFailed as failed:
         result = Preparation(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
     except Exception as fault:
+        import traceback
+
         traceback.print_exc()
         result = Preparation(failure=f"The environment could not be made: {fault!r}.")
     try:
         write_struct(folder.path / PREPARATION, result)
     except OSError as error:
-        channel.sendall(f"The result of the preparation cannot be stored: {error.strerror}.\n".encode())
+        tell(f"The result of the preparation cannot be stored: {error.strerror}.\n".encode())
 
 
-def _end_with_supervisor(channel: socket.socket) -> None:
+def _end_with_supervisor(channel: int) -> None:
     """End this program and its tools when nobody listens any more: the next supervisor prepares anew."""
-    channel.recv(1)
+    os.read(channel, 1)
     os.killpg(0, signal.SIGTERM)
 
 
@@ -64,7 +65,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _end)
     os.set_inheritable(int(sys.argv[2]), False)
     try:
-        main(JobFolder(Path(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
+        main(JobFolder(Path(sys.argv[1])), int(sys.argv[2]))
     except _Ended:
         os.killpg(0, signal.SIGKILL)  # a tool that ignored the signal would keep its lock on the environment
     os._exit(0)  # at once: the end of the channel tells the supervisor, which then ends the process group

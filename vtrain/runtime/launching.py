@@ -13,7 +13,7 @@ from vtrain.runtime.environments.layers import ToolKilled
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.job_order import JobOrder
 
-Log = Callable[[bytes], None]
+Log = Callable[[bytes], object]
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):

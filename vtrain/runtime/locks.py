@@ -78,23 +78,16 @@ def lock_holder(path: Path) -> int:
             number = int(os.read(descriptor, 32))
         if not 0 < number <= MAX_PID:
             return -1
-        return number if _is_about(number, path.parent) or _has_open(number, descriptor) else -1
+        return number if _has_open(number, descriptor) else -1
     finally:
         os.close(descriptor)
     return 0
 
 
-def _is_about(process: int, folder: Path) -> bool:
-    """Whether a process was started for that folder, as far as the kernel tells: a number can be damaged."""
-    try:
-        command = Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return not Path("/proc/self").exists()
-    return bytes(folder) in command
-
-
 def _has_open(process: int, descriptor: int) -> bool:
-    """Whether a process has the descriptor's file open: one that was forked for a folder does not name it."""
+    """Whether a process has that file open, as far as the kernel tells: a number can be damaged."""
+    if not Path("/proc/self").exists():
+        return True
     own = os.fstat(descriptor)
     with suppress(OSError):
         for link in Path(f"/proc/{process}/fd").iterdir():

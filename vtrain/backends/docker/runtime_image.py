@@ -45,13 +45,14 @@ from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launching import Runtime, preparing
 
-LAYOUT = 3
+LAYOUT = 4
 """Part of each image's name: a change keeps the images made before from being used."""
 REPOSITORY = "vtrain/runtime"
 FOLDER = "/opt/vtrain/packages"
 CACHE = "/var/cache/vtrain-pip"
 PACKAGES = "packages"
-"""The folder of the build's context that is copied there."""
+"""The folder of the build's context that is there for the build."""
+PACKAGES_MOUNT = f"--mount=type=bind,source={PACKAGES},target={FOLDER}"
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH in a container whose image sets none."""
 PIP_SETTINGS = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_INPUT": "1"}
@@ -194,22 +195,23 @@ def _runtimes(order: JobOrder, ready: tuple[_Ready, ...]) -> tuple[Runtime, ...]
 
 def _dockerfile(base_name: str, base: Image, *, plain: bool) -> str:
     """The Dockerfile; `plain` is for the classic builder, which has no mounts."""
-    mounts = "" if plain else f"--mount=type=cache,target={CACHE} {PIP_MOUNT} "
+    mounts = "" if plain else f"--mount=type=cache,target={CACHE} {PACKAGES_MOUNT} {PIP_MOUNT} "
     program = ["python3", f"{FOLDER}/install.py", *([] if plain else [CACHE])]
     variables = dict(entry.partition("=")[::2] for entry in base.env)
     path = f"{USER_BASE}/bin:{variables.get('PATH') or DEFAULT_PATH}"
     quoted = re.sub(r'([\\"$])', r"\\\1", path)  # nothing in it is replaced
     opening: list[str] = []
     if base.user.partition(":")[0] not in ("", "0", "root"):
-        # The image's own user puts the link to its packages beside the files that root has copied there.
-        opened = _words(["python3", "-c", f"import os; os.chmod({str(Path(FOLDER).parent)!r}, 0o1777)"])
+        # The image's own user puts the link to its packages into a folder of root's.
+        parent = str(Path(FOLDER).parent)
+        opener = f"import os; os.makedirs({FOLDER!r}, exist_ok=True); os.chmod({parent!r}, 0o1777)"
+        opened = _words(["python3", "-c", opener])
         opening = ["USER root", f"RUN {opened}", f"USER {base.user}"]
     lines = [
         f"FROM {base_name}",
         *(f"ARG {name}={value}" for name, value in PIP_SETTINGS.items()),
         PIP_ARGUMENT,
-        f'COPY ["{PACKAGES}/", "{FOLDER}/"]',
-        *([PIP_COPY] if plain else []),
+        *([f'COPY ["{PACKAGES}/", "{FOLDER}/"]', PIP_COPY] if plain else []),
         *opening,
         f"RUN {mounts}{_words(program)}",
         f'ENV PATH="{quoted}"',

@@ -24,6 +24,7 @@ from vtrain.runtime.environments.interpreters import (
     add_site,
     adopt_commands,
     base_interpreter,
+    begin_environment,
     download_python,
     downloads_allowed,
     site_packages,
@@ -103,30 +104,15 @@ def _copy_environment(environment: Path, target: Path) -> None:
     binaries = environment / "bin"
 
     def left_out(folder: str, names: list[str]) -> list[str]:
-        return [name for name in names if folder == str(environment) and name in (MARKER, "bin")]
+        if folder == str(binaries):
+            return [name for name in names if not name.startswith("python")]
+        return [MARKER] if folder == str(environment) else []
 
     shutil.copytree(environment, target, symlinks=True, ignore=left_out)
-    _link_interpreter(environment, target)
     adopt_commands(target, binaries)
     for command in binaries.iterdir():
         if not os.path.lexists(target / "bin" / command.name):
             shutil.copy2(command, target / "bin" / command.name, follow_symlinks=False)
-
-
-def _link_interpreter(environment: Path, target: Path) -> None:
-    (target / "bin").mkdir()
-    for command in (environment / "bin").iterdir():
-        if command.name.startswith("python") and command.is_symlink():
-            (target / "bin" / command.name).symlink_to(command.readlink())
-
-
-def _begin_layer(environment: Path, target: Path) -> None:
-    """Make an empty folder a virtual environment of the same Python; without a tool, and so at once."""
-    (target / site_packages(environment).relative_to(environment)).mkdir(parents=True)
-    if (environment / "lib64").is_symlink():
-        (target / "lib64").symlink_to("lib")
-    _link_interpreter(environment, target)
-    (target / "pyvenv.cfg").write_bytes((environment / "pyvenv.cfg").read_bytes())
 
 
 def needs_installer(plan: EnvironmentPlan) -> bool:
@@ -204,26 +190,26 @@ def make_wheel(package: Path, home: Path, log: Log) -> Path:
 def _build(package: Path, folder: Path, interpreter: Interpreter, log: Log, current: str = "") -> None:
     from vtrain.runtime.environments.installer import Installer, build_wheel
 
-    installer = Installer(log, current)
-    make_once(folder, lambda lock: build_wheel(package, folder, installer, interpreter, lock), log)
+    installer = Installer(log, interpreter, current)
+    make_once(folder, lambda lock: build_wheel(package, folder, installer, lock), log)
 
 
 def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log) -> None:
     from vtrain.runtime.environments.installer import Installer
 
-    python, installer = wanted.python.interpreter, Installer(log, plan.spec.folder)
+    python = wanted.python.interpreter
+    installer = Installer(log, python, plan.spec.folder)
 
     def install_dependencies(lock: int) -> None:
         """Vertex's order: what the image has, then what each package in turn finds missing."""
-        folder = plan.dependencies_path
-        installer.make_environment(folder, python, lock)
-        for installation in _installations(folder, wanted):
+        begin_environment(plan.dependencies_path, python)
+        for installation in _installations(plan.dependencies_path, wanted):
             installer.install(installation, lock)
 
     make_once(plan.dependencies_path, install_dependencies, log)
     make_once(
         plan.path,
-        lambda lock: _install_packages(plan, python, installer, lock),
+        lambda lock: _install_packages(plan, installer, lock),
         log,
         reads=plan.dependencies_path,
     )
@@ -246,18 +232,22 @@ def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installatio
     )
 
 
-def _install_packages(plan: EnvironmentPlan, python: Interpreter, installer: Installer, lock: int) -> None:
+def _install_packages(plan: EnvironmentPlan, installer: Installer, lock: int) -> None:
     from vtrain.runtime.environments.installer import Installation, is_plain, lay
 
-    _begin_layer(plan.dependencies_path, plan.path)
+    begin_environment(plan.path, installer.interpreter)
     site = site_packages(plan.path)
     for package in plan.packages:
-        if is_plain(package, python.version):
+        if is_plain(package, installer.interpreter.version):
             lay(package, site)
         else:
             # Packages of one name follow each other; uv's cache would take one for the other.
             options = ("--no-deps", "--no-cache")
-            alone = Installation(environment=plan.path, requirements=(str(package),), options=options)
+            alone = Installation(
+                environment=plan.path,
+                requirements=(str(package),),
+                options=options,
+            )
             installer.install(alone, lock)
     add_site(plan.path, site_packages(plan.dependencies_path))
     adopt_commands(plan.path, plan.dependencies_path / "bin")

@@ -18,13 +18,17 @@ import msgspec
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
-from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.packaging.archive import is_direct, read_metadata, unpack_direct
 from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
 from vtrain.program_output import reason
-from vtrain.runtime.environments.interpreters import Interpreter, accepts_python, base_interpreter
-from vtrain.runtime.environments.layers import EnvironmentFailed, Log, ToolKilled, python_of
+from vtrain.runtime.environments.interpreters import (
+    Interpreter,
+    accepts_python,
+    adopt_commands,
+    base_interpreter,
+)
+from vtrain.runtime.environments.layers import EnvironmentFailed, Log, ToolKilled
 from vtrain.uv_program import known_indexes, uv_call
 
 LONGEST_LINE = 64 * 1024
@@ -70,27 +74,21 @@ class InstallerFault(Exception):
 class Installer:
     """uv, with what the user's pip configuration says."""
 
-    def __init__(self, log: Log, folder: str = "") -> None:
-        """`log` receives the output of uv. Relative paths of pip's configuration count from `folder`."""
+    def __init__(self, log: Log, interpreter: Interpreter, folder: str = "") -> None:
+        """`log` receives the output of uv, which installs and builds for that interpreter.
+
+        Relative paths of pip's configuration count from `folder`.
+        """
         self.log = log
+        self.interpreter = interpreter
         self._folder = folder
         self._told: set[str] = set()
 
-    def make_environment(self, folder: Path, interpreter: Interpreter, lock: int) -> None:
-        """Make an empty folder a virtual environment, without pip. Raises as `install`."""
-        try:
-            self._run(
-                ["venv", "--quiet", "--no-project", f"--python={interpreter.path}", str(folder)],
-                folder,
-                lock,
-            )
-        except InstallerFault as fault:
-            hint = _MAKE_ROOM if _NO_ROOM in "\n".join(fault.lines) else "See what uv says of it."
-            raise _failed(f"No environment of {interpreter.path} can be made", fault, hint) from fault
-
     def install(self, installation: Installation, lock: int) -> None:
         """Install; uv keeps the descriptor `lock` open. Raises as `uv_call`, and EnvironmentFailed."""
-        words = ["pip", "install", f"--python={python_of(installation.environment)}"]
+        # Not `--python` of the environment: uv would have to start it, to ask what it knows of this Python.
+        folder = installation.environment
+        words = ["pip", "install", f"--python={self.interpreter.path}", f"--prefix={folder}"]
         if not known_indexes(os.environ):  # which may have builds of their own
             words.append("--torch-backend=auto")
         names = [name for name in _names(installation.requirements) if name not in self._told]
@@ -99,17 +97,15 @@ class Installer:
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             self.log(f"Installing {', '.join(names[:_MOST_NAMED])}{more} …\n".encode())
         try:
-            self._run(
-                [*words, *installation.options, "--", *installation.requirements],
-                installation.environment,
-                lock,
-            )
+            self._run([*words, *installation.options, "--", *installation.requirements], folder, lock)
         except InstallerFault as fault:
             raise explain(fault, installation) from fault
+        adopt_commands(folder, folder / "bin")  # which uv has made for the interpreter itself
 
-    def build(self, source: Path, folder: Path, python: str, lock: int) -> None:
+    def build(self, source: Path, folder: Path, lock: int) -> None:
         """Build a wheel of an sdist, or of its unpacked project, in isolation. Raises InstallerFault."""
         self.log(f"Building {source.name} …\n".encode())
+        python = self.interpreter.path
         words = ["build", "--wheel", "--no-sources", f"--python={python}", f"--out-dir={folder}"]
         self._run([*words, "--", str(source)], folder, lock)
 
@@ -181,6 +177,8 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
 
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
     """One sentence on why a package could not be built, with the reason that the back end wrote below."""
+    from vtrain.failure import missing_module
+
     text = "\n".join(fault.lines)
     if _NO_ROOM in text:
         hint = _MAKE_ROOM
@@ -209,20 +207,18 @@ def is_unreachable(fault: InstallerFault) -> bool:
     return _UNREACHABLE.search("\n".join(fault.lines)) is not None
 
 
-def build_wheel(
-    package: Path, folder: Path, installer: Installer, interpreter: Interpreter, lock: int
-) -> None:
+def build_wheel(package: Path, folder: Path, installer: Installer, lock: int) -> None:
     """Build an sdist's wheel into the folder; raises EnvironmentFailed with the back end's reason.
 
     Without isolation (0.3 s, no network) where it is for vtrain's own Python, and its build requirements are
     present there; else in an isolated environment, as pip does it.
     """
-    own = interpreter == base_interpreter()
+    own = installer.interpreter == base_interpreter()
     with scratch_folder(folder.parents[2]) as scratch:
         try:
             source = _unpack(package, scratch)
             if source is None or not own or not _build_here(source, folder, installer, lock):
-                installer.build(source or package, folder, interpreter.path, lock)
+                installer.build(source or package, folder, lock)
         except InstallerFault as fault:
             raise explain_build(fault, package.name) from fault
 

@@ -15,7 +15,7 @@ from vtrain.digests import document_digest
 from vtrain.runtime.environments.layers import EnvironmentFailed, python_of
 
 _SHEBANG_ZONE = 1024
-_COMMAND_PYTHON = re.compile(rb"/[^\n\"']*/bin/python[\d.]*")
+_COMMAND_PYTHON = re.compile(rb"/[^\n\"']*/bin/python[\d.]*t?")
 
 
 class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +59,30 @@ def accepts_python(requires: str, version: str) -> bool:
         return True
 
 
+def begin_environment(folder: Path, interpreter: Interpreter) -> None:
+    """Make an empty folder a virtual environment of an interpreter, without pip (PEP 405).
+
+    `uv venv` makes the same, and takes a process of its own for each.
+    """
+    python = Path(interpreter.path).resolve()  # which finds its library: a link elsewhere would not
+    name = f"python{interpreter.short_version}"
+    free_threaded = "t" if "t" in interpreter.abi.rpartition("-")[2] else ""
+    (folder / "lib" / f"{name}{free_threaded}" / "site-packages").mkdir(parents=True)
+    (folder / "lib64").symlink_to("lib")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(python)
+    for command in ("python3", name):
+        (folder / "bin" / command).symlink_to("python")
+    settings = {
+        "home": python.parent,
+        "implementation": "CPython",
+        "version_info": interpreter.version,
+        "include-system-site-packages": "false",
+    }
+    lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
+    (folder / "pyvenv.cfg").write_text(lines, encoding="utf-8")
+
+
 def site_packages(environment: Path) -> Path:
     """The folder that the environment's interpreter imports from."""
     return next(environment.glob("lib/python*")) / "site-packages"
@@ -74,18 +98,21 @@ def add_site(environment: Path, site: Path) -> None:
 
 
 def adopt_commands(environment: Path, binaries: Path) -> None:
-    """Copy the Python commands of another folder, so that they start this environment's interpreter.
+    """Copy the Python commands of a folder, so that they start this environment's interpreter.
 
-    Commands that the environment has already are kept, and so are those of other languages.
+    Commands that the environment has already are kept, unless the folder is its own. Those of other
+    languages stay where they are.
     """
     own = str(python_of(environment)).encode()
     for command in sorted(binaries.iterdir()) if binaries.is_dir() else ():
         copy = environment / "bin" / command.name
-        if command.name.startswith("python") or copy.exists() or not command.is_file():
+        is_taken = copy.exists() and copy != command
+        if command.name.startswith("python") or is_taken or not command.is_file():
             continue
         content = command.read_bytes()
         head, found = _COMMAND_PYTHON.subn(own, content[:_SHEBANG_ZONE], count=1)
         if found and content.startswith(b"#!"):
+            copy.unlink(missing_ok=True)  # which may be a link to the one in uv's cache
             copy.write_bytes(head + content[_SHEBANG_ZONE:])
             copy.chmod(0o755)
 

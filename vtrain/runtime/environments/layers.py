@@ -12,7 +12,7 @@ from vtrain.atomic import publish_file, remove_folder, set_aside
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
 
-Log = Callable[[bytes], None]
+Log = Callable[[bytes], object]
 
 MARKER = "complete"
 """Written last, with the path of the folder that this one reads, if any. Its time is that of the last use.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vtrain.runtime.environments.interpreters import PythonChoice
 
 # Part of each folder's name: a change keeps the folders made before from being reused.
-_LAYOUT = 5
+_LAYOUT = 6
 
 
 class EnvironmentSpec(msgspec.Struct, frozen=True, kw_only=True):
