@@ -266,13 +266,17 @@ def test_ids_that_the_api_refuses(vtrain: Any, name: str) -> None:
     assert json.loads(vtrain("persistent-resources", "list", "--format=json").out) == []
 
 
-def test_a_damaged_resource_is_named_and_can_be_removed(vtrain: Any, team: str) -> None:
+def test_a_damaged_resource_hides_no_other_and_can_be_removed(vtrain: Any, team: str) -> None:
+    other = ("persistent-resources", "create", "--persistent-resource-id=other", POOL.format(count=1))
+    assert vtrain(*other).code == 0
     with sqlite3.connect(Path(os.environ["VTRAIN_HOME"], "store.db")) as store:
         store.execute("UPDATE persistent_resources SET document = '{' WHERE name = ?", (team,))
     store.close()
-    for line in (("list",), ("describe", "team")):
-        ended = vtrain("persistent-resources", *line)
-        assert ended.code == 1
-        assert f"vtrain persistent-resources delete {team}" in ended.err
+    listed = vtrain("persistent-resources", "list", "--format=value(name)")
+    assert (listed.code, listed.out.strip().rpartition("/")[2]) == (0, "other")
+    assert f"damaged, and not listed: {team}" in listed.err
+    described = vtrain("persistent-resources", "describe", "team")
+    assert described.code == 1
+    assert f"vtrain persistent-resources delete {team}" in described.err
     assert vtrain("persistent-resources", "delete", "team", "--quiet").code == 0
     assert "damaged" not in vtrain("persistent-resources", "list").err

@@ -341,7 +341,7 @@ def test_a_damaged_resource_does_not_hide_the_jobs(board: Board, vtrain_home: Pa
         )
     page = board.page("/")
     assert len(rows_of(page)) == 1
-    assert f"The entry of {name} in the store is damaged" in page
+    assert f"1 entry in the store is damaged and not listed: {name}." in page
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,44 @@ def test_a_damaged_row_is_named(store: Store, registry: ModelRegistry) -> None:
         connection.execute("UPDATE models SET document = '{'")
     with pytest.raises(DamagedError, match="digits@1 in the store is damaged"):
         registry.get_model(NAME)
-    with pytest.raises(DamagedError, match="digits@1 in the store is damaged"):
-        registry.list_models(ALL)
-    registry.delete_model(NAME)
+
+
+def damage(store: Store, version: int) -> None:
+    with store.transaction() as connection:
+        connection.execute("UPDATE models SET document = '{' WHERE version = ?", (version,))
+
+
+def test_a_damaged_version_hides_no_other(store: Store, registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    upload(registry, "best", parent=NAME)
+    damage(store, 2)
+    assert registry.get_model(NAME).version_id == registry.get_model(f"{NAME}@1").version_id == "1"
+    assert [one.version_id for one in versions(registry)] == ["1"]
+    assert registry.list_models(ALL).damaged == (f"{NAME}@2",)
+    assert registry.list_model_versions(NAME, ALL).damaged == (f"{NAME}@2",)
+    for name in (f"{NAME}@2", f"{NAME}@best"):
+        with pytest.raises(DamagedError):
+            registry.get_model(name)
+    with pytest.raises(NotFoundError):
+        registry.get_model(f"{NAME}@3")
+    assert upload(registry, "best", parent=NAME).version_id == "3"
+    registry.delete_model_version(f"{NAME}@2")
+    assert registry.list_models(ALL).damaged == ()
+
+
+def test_another_version_takes_the_place_of_a_damaged_one(store: Store, registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    damage(store, 1)
     assert registry.list_models(ALL).models == ()
+    with pytest.raises(ConflictError):
+        upload(registry, model_id="digits")
+    upload(registry, "default", parent=NAME)
+    assert [one.version_id for one in registry.list_models(ALL).models] == ["2"]
+    registry.delete_model_version(f"{NAME}@1")
+    damage(store, 2)
+    registry.delete_model(NAME)
+    with pytest.raises(NotFoundError):
+        versions(registry)
 
 
 def test_a_model_keeps_a_default_version_whatever_happens_at_once(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -178,9 +178,17 @@ def _named_here(word: str, place: PlaceFlags, common: CommonFlags) -> list[Model
 def _show(
     session: Session, listing: ListFlags, ask: Callable[[Query], ModelPage], query: Query, table: str
 ) -> None:
-    """List what is on all pages."""
-    documents = (resource_document(each) for page in pages(ask, query) for each in page.models)
-    show_list(session.console, listing, documents, default=table, uri_of=session.uri_of)
+    """List what is on all pages, and warn of damaged entries."""
+    damaged: list[str] = []
+
+    def documents() -> Iterator[dict[str, Any]]:
+        for page in pages(ask, query):
+            damaged.extend(page.damaged)
+            yield from map(resource_document, page.models)
+
+    show_list(session.console, listing, documents(), default=table, uri_of=session.uri_of)
+    if damaged:
+        session.console.warn(f"Entries in the store are damaged, and not listed: {', '.join(damaged)}.")
 
 
 def _show_made(session: Session, registry: ModelRegistryBackend, done: str, operation: Operation) -> None:

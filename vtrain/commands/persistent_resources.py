@@ -83,12 +83,14 @@ def list_resources(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -
     session = open_session(common, place, kind=PERSISTENT_RESOURCE)
     query = query_all(session, PERSISTENT_RESOURCE)
     # All pages are asked for before the first resource is shown, as gcloud does.
-    found = [each for page in pages(session.resources.list_resources, query) for each in page.resources]
-    documents = map(resource_document, found)
+    found = [*pages(session.resources.list_resources, query)]
+    documents = (resource_document(each) for page in found for each in page.resources)
     without_ray = (
         each for each in documents if (each.get("resourceRuntimeSpec") or {}).get("raySpec") is None
     )
     show_resources(session, PERSISTENT_RESOURCE, listing, without_ray)
+    if damaged := [name for page in found for name in page.damaged]:
+        session.console.warn(f"Entries in the store are damaged, and not listed: {', '.join(damaged)}.")
 
 
 def _open(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:

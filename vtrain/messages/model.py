@@ -138,7 +138,11 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Models or versions of one, and the token of the next page (empty: this was the last)."""
+    """Models or versions of one, and the token of the next page (empty: this was the last).
+
+    `damaged` names the versions whose stored entry cannot be read.
+    """
 
     models: tuple[Model, ...]
     next_page_token: str = ""
+    damaged: tuple[str, ...] = ()

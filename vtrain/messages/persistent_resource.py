@@ -80,7 +80,11 @@ class PersistentResource(Resource, frozen=True):
 
 
 class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Persistent resources, and the token of the next page (empty: this was the last)."""
+    """Persistent resources, and the token of the next page (empty: this was the last).
+
+    `damaged` names the resources whose stored entry cannot be read.
+    """
 
     resources: tuple[PersistentResource, ...]
     next_page_token: str = ""
+    damaged: tuple[str, ...] = ()

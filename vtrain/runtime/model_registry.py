@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -134,7 +134,7 @@ class ModelRegistry:
         rows = self._rows(_split(name)[0])
         if not rows:
             raise _not_found(name)
-        return ModelPage(models=_models(rows))
+        return ModelPage(models=tuple(_readable(rows)), damaged=_damaged(rows))
 
     def list_models(self, query: Query) -> ModelPage:
         """The default version of each model, the newest model first, on one page."""
@@ -144,12 +144,13 @@ class ModelRegistry:
             f"{_SELECT} WHERE project = ? AND (? = '' OR location = ?) AND is_default ORDER BY rowid DESC",
             (LOCAL_PROJECT, query.location, query.location),
         )
-        return ModelPage(models=_models(rows))
+        damaged = _damaged(self._store.execute(f"{_SELECT} ORDER BY rowid"))
+        return ModelPage(models=tuple(_readable(rows)), damaged=damaged)
 
     def artifact_uris(self) -> set[str]:
-        """The folders of the files of all versions. Raises DamagedError."""
+        """The folders of the files of all versions; a damaged one does not tell its own."""
         rows = self._store.execute(_SELECT) if has_store(self._home) else ()
-        return {model.artifact_uri for model in _models(rows)} - {""}
+        return {model.artifact_uri for model in _readable(rows)} - {""}
 
     def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:  # noqa: ARG002 - they are here
         """The folder in which its files lie; None for a model without. Raises ConfigError."""
@@ -182,7 +183,7 @@ class ModelRegistry:
         with self._changing(name) as connection:
             rows = self._rows(base)
             named, now = _find(rows, base, wanted), timestamp()
-            for version in [named] if "@" in name else _models(rows):
+            for version in [named] if "@" in name else _readable(rows):
                 # Labels of other versions stay (googleapis/python-aiplatform, issue 3049).
                 own = changes if version.version_id == named.version_id else of_all
                 changed = msgspec.structs.replace(version, **own, update_time=now, answer=None)
@@ -245,7 +246,7 @@ class ModelRegistry:
         return self._store.execute(select, (base,)) if has_store(self._home) else []
 
     def _add_version(self, connection: sqlite3.Connection, name: str, model: Model) -> Model:
-        inherited = next(iter(_models(self._rows(name))), model)
+        inherited = next(iter(_readable(self._rows(name))), model)
         model = msgspec.structs.replace(
             model,
             display_name=model.display_name or inherited.display_name,
@@ -259,7 +260,9 @@ class ModelRegistry:
     def _name_version(self, connection: sqlite3.Connection, version: Model, aliases: Sequence[str]) -> Model:
         """The version with these names, which no other version of the model has any more."""
         wanted = tuple(dict.fromkeys(aliases))
-        for other in _models(self._rows(version.name)):
+        if DEFAULT_ALIAS in wanted:  # also of a version that is damaged
+            connection.execute("UPDATE models SET is_default = 0 WHERE name = ?", (version.name,))
+        for other in _readable(self._rows(version.name)):
             names = tuple(alias for alias in other.version_aliases if alias not in wanted)
             is_own = other.version_id == version.version_id
             if is_own or names != other.version_aliases:
@@ -322,23 +325,37 @@ def _read(name: str, version: Any, document: str) -> Model:
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise DamagedError(
             f"The entry of {name}@{version} in the store is damaged: it is not the JSON of a model.",
-            hint=f"Its files are untouched. To remove it: vtrain models delete-version {name}@{version}, "
-            f"or vtrain models delete {name}",
+            hint=f"Its files are untouched. To remove it: vtrain models delete {name}",
         ) from None
 
 
-def _models(rows: Rows) -> tuple[Model, ...]:
-    """The versions of rows. Raises DamagedError, which names the first that cannot be read."""
-    return tuple(_read(*row) for row in rows)
+def _readable(rows: Rows) -> list[Model]:
+    """The versions of rows, without damaged ones."""
+    found = []
+    for row in rows:
+        with suppress(DamagedError):
+            found.append(_read(*row))
+    return found
+
+
+def _damaged(rows: Rows) -> tuple[str, ...]:
+    """The names of the versions whose entries cannot be read."""
+    return tuple(f"{row[0]}@{row[1]}" for row in rows if not _readable([row]))
 
 
 def _find(rows: Rows, base: str, wanted: str) -> Model:
-    """The version of that number or alias. Raises NotFoundError, DamagedError."""
+    """The version of that number or alias.
+
+    Raises NotFoundError, DamagedError for a version that is damaged, or may be one that is.
+    """
     if not rows:
         raise _not_found(base)
-    for version in _models(rows):
+    for version in _readable(rows):
         if wanted in (version.version_id, *version.version_aliases):
             return version
+    for row in rows:
+        if not wanted.isdecimal() or wanted == str(row[1]):
+            _read(*row)
     raise _no_version(base, wanted)
 
 

@@ -109,7 +109,13 @@ class ResourceRegistry:
             " AND (? = '' OR location = ?) ORDER BY rowid DESC",
             (query.project, query.location, query.location),
         )
-        return ResourcePage(resources=tuple(self._with_use(_read(*row)) for row in rows))
+        found, damaged = [], []
+        for name, document in rows:
+            try:
+                found.append(self._with_use(_read(name, document)))
+            except DamagedError:
+                damaged.append(name)
+        return ResourcePage(resources=tuple(found), damaged=tuple(damaged))
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the slots anew, and end its preloaders. Raises ConflictError while a job has one."""

@@ -108,7 +108,7 @@ class Dashboard:
             rows=[_row(each, columns) for each in listing.jobs],
             columns=columns,
             fields=FIELDS,
-            damaged=listing.damaged,
+            damaged=(*listing.damaged, *resources.damaged),
             trouble=trouble,
             has_more=listing.has_more,
             wanted=wanted,
