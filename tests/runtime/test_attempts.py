@@ -245,6 +245,19 @@ def test_an_early_report_stands_for_an_attempt_whose_shim_was_killed(folder: Job
     assert not list(worker.path.glob("*.tmp")) and [*worker.path.glob("exit*")] == [worker.path / "exit.json"]
 
 
+def test_a_replica_that_ends_while_it_is_looked_at_is_not_killed(folder: JobFolder) -> None:
+    class Leaving(StillLauncher):
+        def lives(self, replica: ReplicaFolder) -> bool:
+            end(replica, 0)  # as a shim does before it lets its lock go
+            return False
+
+    launcher = Leaving()
+    attempts = opened(folder, launcher)
+    attempts.keep_started()
+    assert [ended.cause for ended in attempts.ended()] == [Cause.DONE, Cause.DONE]
+    assert launcher.killed == []
+
+
 @pytest.mark.parametrize(
     ("content", "is_known"),
     [(b'{"pid": 7, "time": 1000.5}', True), (b"{}", False), (b"{", False), (b'{"time": 99999999999}', False)],

@@ -457,6 +457,8 @@ def test_who_looks_at_a_job_starts_its_supervisor_where_it_has_none(queue: Queue
         os.utime(queue.home / "jobs" / str(number) / "lock", (0, 0))
     assert look(running, states.RUNNING) == ["1"]
     assert look(running, states.RUNNING) == []
+    os.utime(queue.home / "jobs" / "1" / "lock", (2**32, 2**32))
+    assert look(running, states.RUNNING) == ["1"], "the clock was set back since one was started"
     assert look(running, states.RUNNING, at_once=True) == ["1"]
     assert look(last, states.QUEUED) == ["2"], "it waits for its turn without one, and the first does not"
     assert look(last, states.QUEUED, at_once=True) == ["3"]

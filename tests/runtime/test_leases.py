@@ -159,6 +159,8 @@ def test_each_line_is_first_come_for_itself() -> None:
     told = decide("jobs/4", slots(1), queue)
     assert isinstance(told, Waiting)
     assert told.reason.startswith("it needs 1 of pool on team, and 0 of 2 are free")
+    other = Lease(name="jobs/6", line="other", slots={"pool": 2}, is_admitted=True)
+    assert decide("jobs/4", slots(2), [other, on_team("4", 2)]) == Admitted(), "a pool of that name"
 
 
 def test_a_job_that_needs_more_slots_is_not_overtaken() -> None:

@@ -22,6 +22,7 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.inheritance import COPY
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.locks import hold_lock
+from vtrain.runtime.store import Store
 from vtrain.testing.script import Script, script_job
 
 pytestmark = pytest.mark.child
@@ -127,6 +128,19 @@ def test_a_decision_survives_the_supervisor(bench: Bench) -> None:
     job = bench.supervise()
     assert job.state == states.CANCELLED
     assert bench.lines() == ["Job cancelled."]
+
+
+def test_the_log_is_whole_once_the_end_is_recorded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who follows a job reads no further then."""
+    update, last = Store.update, []
+
+    def noted(store: Store, name: str, **fields: str) -> None:
+        update(store, name, **fields)
+        last.append((fields["state"], bench.lines()[-1]))
+
+    monkeypatch.setattr(Store, "update", noted)
+    bench.supervise()
+    assert last[-1] == (states.SUCCEEDED, "Job completed successfully.")
 
 
 def test_a_lease_is_given_back_once_the_end_is_recorded(
