@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from vtrain.core.compose import JobRequest, compose, make_source
-from vtrain.errors import ConfigError, UsageError
+from vtrain.core.job_layers import EVERY_POOL, FIRST_POOL, POOLS, Fold, Layer, at, named
+from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.request import JobLine
 from vtrain.messages.codec import to_document
@@ -244,3 +245,27 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(
     with pytest.raises(ConfigError) as refused:
         composed(config=str(file))
     assert refused.value.message.startswith(f"{file}:{line}: ") and said in refused.value.message
+
+
+TYPE = "machineSpec.machineType"
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ([(f"{FIRST_POOL}.{TYPE}", "a"), (POOLS, [{}])], f"{FIRST_POOL}.{TYPE}"),
+        ([("scheduling.strategy", "SPOT"), (POOLS, [{}, {}])], f"{POOLS}[1].{TYPE}"),
+        ([(POOLS, [{}, {}]), (f"{EVERY_POOL}.image", "a b")], f"{POOLS}[1].containerSpec.imageUri"),
+        ([(POOLS, [{}, {}]), (f"{EVERY_POOL}.args", [1])], f"{POOLS}[1].containerSpec.args[0]"),
+    ],
+)
+def test_a_wrong_value_is_blamed_on_the_last_who_said_it(said: list[tuple[str, Any]], wrong: str) -> None:
+    fold = Fold(Layer(named(f"--{n}"), at(f"jobSpec.{path}", value)) for n, (path, value) in enumerate(said))
+    fold.say_spread(1, {"containerSpec": {}})
+    assert fold.blame(FieldError(wrong, "is wrong.")).message == f"--1: {wrong}: is wrong."
+
+
+def test_an_assignment_is_blamed_for_all_that_it_replaces() -> None:
+    fold = Fold([Layer(named("--config"), at("jobSpec.scheduling.strategy", "SPOT"))])
+    fold.say("jobSpec.scheduling", named("--set"))
+    assert fold.blame(FieldError("scheduling.strategy", "is wrong.")).message.startswith("--set: ")

@@ -73,10 +73,7 @@ class Fold:
 
     def _laid(self, below: Any, above: Any, path: str, origin: Origin) -> Any:
         if not isinstance(above, dict):
-            if below is None:
-                self.origins[path] = origin
-            else:
-                self.say(path, origin)
+            self.origins[path] = origin
             return above
         if not isinstance(below, dict):
             self.say(path, origin)
