@@ -89,6 +89,14 @@ def test_pools_from_flags_take_the_place_of_those_in_the_file(config: str) -> No
     assert spec["scheduling"]["timeout"] == "60s"
 
 
+def test_a_request_can_be_composed_again() -> None:
+    pools = ["machine-type=n1-standard-4,container-image-uri=gcr.io/p/i"]
+    request = asked(worker_pool_spec=pools, args=["--x"], env=["A=1"], display_name="a")
+    before = msgspec.json.encode([layer.document for layer in request.layers])
+    compose(request)
+    assert msgspec.json.encode([layer.document for layer in request.layers]) == before
+
+
 def test_set_comes_last_and_reaches_over_flags_and_file(config: str) -> None:
     assignments = ["workerPoolSpecs[0].machineSpec.machineType=n1-standard-8", "scheduling.strategy=SPOT"]
     spec = composed(config=config, assignments=assignments)["jobSpec"]

@@ -121,11 +121,12 @@ def test_one_that_is_being_made_stays(home) -> None:
 
 
 def test_one_that_is_used_again_before_it_goes_stays(home) -> None:
-    folder = made(home, "packages/again")
-    (candidate,) = home.found("environment")
+    below = made(home, "dependencies/below")
+    folder = made(home, "packages/again", reads=below)
+    candidates = home.found("environment")
     assert claim(folder)
-    assert candidate.discard() == "it was used just now"
-    assert is_complete(folder)
+    assert [each.discard() for each in candidates] == ["it was used just now"] * 2
+    assert is_complete(folder) and is_complete(below)
 
 
 def test_the_second_of_two_finds_it_gone(home) -> None:
