@@ -25,7 +25,7 @@ from vtrain.runtime.environments.installer import (
     run_logged,
 )
 from vtrain.runtime.environments.interpreters import base_interpreter
-from vtrain.runtime.environments.layers import EnvironmentFailed
+from vtrain.runtime.environments.layers import EnvironmentFailed, ToolKilled
 from vtrain.uv_program import UvOptions, find_uv, uv_options
 
 pytestmark = pytest.mark.child
@@ -304,6 +304,14 @@ def test_a_line_of_a_tool_without_an_end_is_told_in_pieces(tmp_path: Path) -> No
     os.close(descriptor)
     assert sum(piece.count(b"x") for piece in told) == 1_000_000
     assert max(map(len, told)) < LONGEST_LINE + 100
+
+
+def test_a_tool_keeps_the_lock_and_may_be_killed(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    program = f"import os; os.fstat({descriptor}); os.kill(os.getpid(), 9)"
+    with pytest.raises(ToolKilled):  # and not InstallerFault: a job begins its preparation again
+        run_logged("it", [sys.executable, "-c", program], dict(os.environ), tmp_path, print, descriptor)
+    os.close(descriptor)
 
 
 def test_a_build_that_failed_tells_its_reason_and_not_its_last_lines() -> None:

@@ -430,6 +430,14 @@ def test_a_block_that_the_disk_takes_in_part_is_read_again(tmp_path: Path) -> No
     assert [e.payload for e in read(tmp_path)] == [b"0" * 99, b"1" * 99]
 
 
+def test_a_closed_log_has_reached_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads that a job has ended finds its log, also when the machine is switched off just then."""
+    sync, synced = os.fsync, set()
+    monkeypatch.setattr(os, "fsync", lambda file: (sync(file), synced.add(os.fstat(file).st_ino)))
+    write(tmp_path, [(STDOUT, b"1\n")])
+    assert synced == {path.stat().st_ino for path in tmp_path.iterdir()}
+
+
 def test_a_full_disk_is_counted(tmp_path: Path) -> None:
     def write_on() -> None:
         journal = JournalWriter(str(tmp_path / "x"))

@@ -9,6 +9,7 @@ import venv
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -175,6 +176,24 @@ def test_one_is_claimed_or_withdrawn_and_never_both(home, monkeypatch: pytest.Mo
         monkeypatch.setattr(layers, "set_aside", set_aside_slowly)
         assert withdraw(folder, last_claimed(folder)) is not None
     assert not claims[0].result()
+
+
+def test_whoever_waited_for_a_lock_that_was_removed_waits_for_the_new_one(home) -> None:
+    folder = home.path / "environments" / "packages" / "new"
+    folder.parent.mkdir(parents=True)
+    lock, waits, begun = folder.with_name("new.lock"), Queue[bytes](), list[int]()
+    removed = hold_lock(lock)
+    with ThreadPoolExecutor(1) as job:
+        job.submit(make_once, folder, begun.append, waits.put)
+        waits.get(timeout=30)
+        lock.unlink()  # as a withdrawal does
+        other = hold_lock(lock)
+        assert removed is not None and other is not None
+        os.close(removed)
+        waits.get(timeout=30)
+        assert begun == []
+        os.close(other)
+    assert len(begun) == 1 and is_complete(folder)
 
 
 def test_one_that_reads_another_folder_than_wanted_is_made_again(home) -> None:

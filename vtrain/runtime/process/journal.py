@@ -181,7 +181,7 @@ class JournalWriter:
             os.mkdir(folder, 0o700)
         marks = mark | (0 if self._from_pipe else READ_AGAIN)
         head = pack_record(time.time_ns(), 0, HEAD, self._attempt, marks)
-        number = max([self._number, *segment_numbers(self._base)]) + 1
+        number = max(segment_numbers(self._base), default=-1) + 1
         try:
             opened = _create(f"{self._base}.{number}", head)
         except FileExistsError:  # a writer that begins at the same moment was faster
