@@ -21,6 +21,7 @@ from vtrain.runtime.environments.environment import (
     make_environment,
     plan_environment,
 )
+from vtrain.runtime.environments.interpreters import adopt_commands, base_interpreter, begin_environment
 
 pytestmark = pytest.mark.end_to_end
 
@@ -160,6 +161,16 @@ def test_commands_of_requirements_start_the_trainers_interpreter(tmp_path: Path,
     path = os.pathsep.join(environment.path_entries)
     found = subprocess.run(["left"], env={"PATH": path}, check=True, capture_output=True, text=True)
     assert found.stdout.strip() == str(Path(environment.python).parent.parent)
+
+
+def test_a_command_that_is_a_link_to_the_one_in_uvs_cache_is_written_beside_it(tmp_path: Path) -> None:
+    begin_environment(tmp_path / "made", base_interpreter())
+    binaries, cached, said = tmp_path / "made" / "bin", tmp_path / "cached", "#!{}/python\n"
+    cached.write_text(said.format("/cache/bin"))
+    os.link(cached, binaries / "left")
+    adopt_commands(tmp_path / "made", binaries)
+    assert (binaries / "left").read_text() == said.format(binaries)
+    assert cached.read_text() == said.format("/cache/bin")
 
 
 def test_a_missing_requirement_is_named_and_leaves_nothing_broken(tmp_path: Path, wheelhouse: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from lib.environment_packages import direct_sdist, sdist, wheel
 
@@ -17,7 +18,8 @@ from vtrain.runtime.environments.environment import (
     make_environment,
     plan_environment,
 )
-from vtrain.runtime.environments.interpreters import base_interpreter
+from vtrain.runtime.environments.interpreters import PythonChoice, base_interpreter
+from vtrain.runtime.environments.plan import DependencyPlan
 from vtrain.runtime.environments.provisions import (
     constraints,
     imported_modules,
@@ -115,6 +117,13 @@ def test_a_version_that_the_index_does_not_have_is_an_error(tmp_path: Path, whee
     ) as failed:
         make_environment(plan_environment(spec, tmp_path / "home"), [].append)
     assert failed.value.hint.startswith("Name it in the trainer's requirements")
+
+
+@pytest.mark.parametrize("field", ["requirements", "image_pins", "image_constraints"])
+def test_all_that_decides_on_versions_makes_another_environment(field: str) -> None:
+    plan = DependencyPlan(python=PythonChoice(interpreter=base_interpreter()))
+    bound = msgspec.structs.replace(plan, **{field: (("numpy<2",) if "image" in field else (("numpy<2",),))})
+    assert plan.identity != bound.identity
 
 
 @pytest.mark.child
