@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -113,6 +114,26 @@ def test_a_file_of_a_job_takes_the_place_of_an_object_aside(
     assert by_hand("GET", object_path(place, "a/b") + "?alt=media").body == b"of a job"
     assert by_hand("DELETE", object_path(place, "a/b")).status == 204
     assert by_hand("GET", object_path(place, "a/b")).status == 404
+
+
+def test_an_object_that_was_aside_does_not_come_back(
+    endpoint: StorageEndpoint, by_hand: Any, place: str
+) -> None:
+    put(by_hand, place, "a/b", b"file")
+    put(by_hand, place, "a", b"aside")
+    by_hand("DELETE", object_path(place, "a/b"))
+    put(by_hand, place, "a", b"file")
+    (endpoint.buckets / place[2:] / "a").unlink()  # as a job does
+    assert by_hand("GET", object_path(place, "a")).status == 404
+
+
+def test_a_generation_grows_whatever_the_clock_says(
+    endpoint: StorageEndpoint, by_hand: Any, place: str
+) -> None:
+    file = endpoint.buckets / place[2:] / "a"
+    file.touch()
+    os.utime(file, (2**32, 2**32))
+    assert put(by_hand, place, "a").document["generation"] == f"{2**32 * 10**9 + 1}"
 
 
 def test_links_are_no_objects_and_lead_nowhere(

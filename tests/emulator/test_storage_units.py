@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.emulator.storage.catalog import BucketRecord, Catalog
-from vtrain.emulator.storage.object_files import BucketFolders, ObjectFile
+from vtrain.emulator.storage.object_files import BucketFolders, ObjectFile, Partial
 from vtrain.emulator.storage.object_listing import NamePage, ObjectSelection, Position, read_glob, select
 from vtrain.emulator.storage.storage_refusals import StorageRefusal
 from vtrain.emulator.storage.uploads import MultipartBody
@@ -31,6 +32,24 @@ def test_only_a_file_is_opened_as_an_object(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError), found.open():
             pass
         assert not found.exists()
+
+
+def test_an_object_reaches_the_disk_before_its_name_and_then_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        sync(descriptor)
+        calls.append(f"sync {stat.filemode(os.fstat(descriptor).st_mode)[0]}")
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", lambda *paths, **to: (replace(*paths, **to), calls.append("rename")))
+    with Partial(tmp_path / "uploads") as partial:
+        partial.write(b"x")
+        partial.move_to(ObjectFile(Root(tmp_path), "a", is_aside=False), 1)
+    assert calls == ["sync -", "rename", "sync d"]
 
 
 NAMES = st.lists(st.text("ab/", min_size=1, max_size=6), max_size=30)

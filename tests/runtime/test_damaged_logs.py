@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
@@ -342,6 +343,18 @@ def test_a_follower_of_a_log_that_was_removed_reads_the_one_that_is_begun_anew(t
         journal_of(tmp_path, attempt, lines=2).close()
     assert b"\n".join(reader.read(ended=True)).split(b"\n") == [b"line 0", b"line 1"] * 2
     assert reader.troubles == {f"The log of {TASK} was cut or replaced: lines may be missing."}
+
+
+def test_a_cursor_may_lead_far_beyond_its_log(tmp_path: Path) -> None:
+    """It may come from anywhere, such as the address of a page."""
+    journal, reader = journal_of(tmp_path, lines=2), Reader(tmp_path)
+    journal.write(b"an open line", STDOUT)
+    reader.read()
+    place = json.loads(reader.cursor)
+    place[TASK][3] = 2**62
+    reader.cursor = json.dumps(place)
+    assert reader.read(ended=True) == [b"an open line"]
+    journal.close()
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
