@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.folder import write_struct
+from vtrain.runtime.gc import living
 from vtrain.runtime.gc.living import LivingJobs, images_used_since, living_jobs
 from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.store import Store
 
 
 def order(home, number: int, replica: str, **document: object) -> None:
@@ -62,6 +65,24 @@ def test_an_order_that_is_half_written(home) -> None:
     folder = home.job(1, "PENDING").path / "replicas" / "workerpool0-0"
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text("{")
+    assert living_jobs(home.path).ids == {"1"}
+
+
+def test_a_job_whose_row_comes_between_two_looks(home, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home.path / "jobs" / "1").mkdir(parents=True)
+    (home.path / "jobs" / "1" / "spec.json").touch()
+
+    def before_the_row(look: Callable[..., Iterable[object]]) -> Callable[..., list[object]]:
+        def looked(*args: object) -> list[object]:
+            found = [*look(*args)]
+            if not home.names():
+                home.job(1, "PENDING")
+            return found
+
+        return looked
+
+    monkeypatch.setattr(living, "folders_without_row", before_the_row(living.folders_without_row))
+    monkeypatch.setattr(Store, "living", before_the_row(Store.living))
     assert living_jobs(home.path).ids == {"1"}
 
 
