@@ -136,6 +136,18 @@ def test_a_generation_grows_whatever_the_clock_says(
     assert put(by_hand, place, "a").document["generation"] == f"{2**32 * 10**9 + 1}"
 
 
+def test_a_file_of_a_job_is_told_from_the_object_of_the_same_time(
+    endpoint: StorageEndpoint, by_hand: Any, place: str
+) -> None:
+    put(by_hand, place, "a", b"before")
+    file = endpoint.buckets / place[2:] / "a"
+    moment = file.stat().st_mtime_ns
+    file.write_bytes(b"of a job")
+    os.utime(file, ns=(moment, moment))  # a file system may count in seconds
+    found = by_hand("GET", object_path(place, "a")).document
+    assert (found["size"], "md5Hash" in found) == ("8", False)
+
+
 def test_links_are_no_objects_and_lead_nowhere(
     endpoint: StorageEndpoint, by_hand: Any, place: str, tmp_path: Path
 ) -> None:

@@ -63,6 +63,12 @@ def test_staged_packages_of_ended_jobs_go(home) -> None:
     assert not folder.exists() and own.exists()
 
 
+def test_packages_in_the_bucket_of_another_home_stay(home, tmp_path: Path) -> None:
+    folder = package(home, f"{tmp_path}/other/buckets/demo")
+    home.job(1, packages=((folder / "trainer.tar.gz").as_uri(),))
+    assert home.found("package") == []
+
+
 def test_staged_packages_of_living_jobs_stay(home) -> None:
     folder = package(home, "buckets/demo/staging")
     for number, state in ((1, "FAILED"), (2, "RUNNING")):
