@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -549,6 +550,15 @@ def test_nonsense_is_refused_in_the_words_of_the_api(by_hand: Any, place: str) -
         assert reply.status == status, (path, reply.body)
         assert reply.document["error"]["code"] == status
         assert reply.document["error"]["errors"][0]["domain"] == "global"
+
+
+def test_a_service_leaves_the_uploads_of_another_for_a_week(tmp_path: Path) -> None:
+    with closing(stores.StorageService(tmp_path)):
+        (uploads,) = (tmp_path / "storage" / "uploads").iterdir()
+        for hours, stays in ((167, True), (169, False)):
+            os.utime(uploads, (time.time() - hours * 3600,) * 2)
+            stores.StorageService(tmp_path).close()
+            assert uploads.exists() is stays
 
 
 def test_a_service_that_ends_leaves_no_unfinished_upload(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vtrain.emulator.storage.catalog import BucketRecord, Catalog
@@ -126,6 +126,7 @@ def test_a_head_that_never_ends_is_refused_at_once(head: bytes) -> None:
         body.close()
 
 
+@example(b"\r\n", [1] * 99, b"\r\n")
 @given(st.binary(max_size=300), st.lists(st.integers(1, 60)), st.sampled_from([b"\r\n", b"\n"]))
 def test_a_body_is_read_alike_however_it_is_cut(content: bytes, cuts: list[int], newline: bytes) -> None:
     if newline + b"--cut" in content:
