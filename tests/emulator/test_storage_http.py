@@ -20,6 +20,7 @@ from lib.storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.atomic import publishing_file
 from vtrain.emulator.storage import object_store, stores
+from vtrain.emulator.storage.bodies import LARGEST_DOCUMENT
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
 UNIT = 256 * 1024
@@ -526,6 +527,13 @@ def test_a_refusal_is_read_by_a_client_that_is_still_sending(by_hand: Any) -> No
     reply = by_hand("POST", path, bytes(20 << 20))
     assert reply.status == 404
     assert by_hand("GET", "/storage/v1/b").status == 200
+
+
+def test_a_body_has_a_limit_however_it_comes(by_hand: Any, place: str) -> None:
+    document = b'{"name": "' + b"x" * LARGEST_DOCUMENT + b'"}'
+    assert by_hand("POST", "/storage/v1/b", document).status == 413
+    where = start(by_hand, place)
+    assert by_hand("PUT", where, b"x" * UNIT, content_range="bytes 0-9/10").status == 413
 
 
 def test_nonsense_is_refused_in_the_words_of_the_api(by_hand: Any, place: str) -> None:
