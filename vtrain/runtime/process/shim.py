@@ -307,8 +307,6 @@ class Shim:
             if pid == self._child:
                 self._report.log_lost_bytes = self._journal.lost
                 self._report.record_exit(os.waitstatus_to_exitcode(status))
-                if not self._report.stopped:
-                    self._deadline = 0.0
 
     def _end(self, living: set[Process], exited: bool) -> None:
         """Ask each process once to end, and kill what is left after the grace period."""
