@@ -27,7 +27,9 @@ from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.log.log_reader import read_logs
 from vtrain.runtime.orphans import LISTED, end_all, find_processes, kill_orphans, salvage
+from vtrain.runtime.process import exit_report
 from vtrain.runtime.process.cgroup import find_groups, make_group
+from vtrain.runtime.process.exit_report import ExitReport
 from vtrain.runtime.process.journal import STDOUT
 from vtrain.runtime.process.process_tree import Process, boot_id, identify, is_alive, read_stat
 
@@ -443,6 +445,30 @@ def test_a_full_disk_does_not_end_the_trainer(case: Case) -> None:
     report = case.run(*python("print('x' * 99999); print('y')"), largest=65536)
     assert (report.code, report.log_lost_bytes) == (0, 100002 - 65536)
     assert (case.logs / "workerpool0-0.0.log").read_bytes() == b"x" * 65536
+
+
+def test_an_exit_code_is_kept_by_a_disk_that_refuses_the_last_report(tmp_path: Path) -> None:
+    report = ExitReport(str(tmp_path), str(tmp_path))
+    report.reserve()
+    report.record_exit(-9)
+    (tmp_path / "exit.json.tmp").mkdir()  # nothing can be written there any more
+    report.write()
+    assert json.loads((tmp_path / "exit.json").read_bytes())["code"] == 137
+
+
+@pytest.mark.parametrize(
+    ("code", "kills", "oom"), [(-9, 1, True), (137, 1, True), (-9, 0, False), (1, 1, False), (0, 1, False)]
+)
+def test_want_of_memory_is_told_of_a_program_that_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kills: int, oom: bool
+) -> None:
+    """The kernel counts those of the whole machine."""
+    report, counted = ExitReport(str(tmp_path), str(tmp_path)), 5
+    monkeypatch.setattr(exit_report, "count_oom_kills", lambda: counted)
+    report.begin()
+    counted += kills
+    report.record_exit(code)
+    assert json.loads((tmp_path / "exited.json").read_bytes())["oom"] is oom
 
 
 @pytest.mark.parametrize("suffix", [".log", ".idx"])

@@ -130,6 +130,12 @@ def test_a_decision_survives_the_supervisor(bench: Bench) -> None:
     assert bench.lines() == ["Job cancelled."]
 
 
+@pytest.mark.parametrize("verb", ["cancel", "kill"])
+def test_an_end_that_is_asked_for_before_the_start_counts(bench: Bench, verb: str) -> None:
+    Store.open(bench.folder.home).request(bench.name, verb)
+    assert bench.supervise().state == states.CANCELLED
+
+
 def test_the_log_is_whole_once_the_end_is_recorded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who follows a job reads no further then."""
     update, last = Store.update, []
