@@ -118,6 +118,15 @@ def test_a_file_of_a_job_takes_the_place_of_an_object_aside(
     assert by_hand("GET", object_path(place, "a/b")).status == 404
 
 
+def test_an_earlier_generation_is_not_taken_for_the_present_one(by_hand: Any, place: str) -> None:
+    old = put(by_hand, place, "a", b"1").document["generation"]
+    put(by_hand, place, "a", b"2")
+    path = object_path(place, "a")
+    assert by_hand("POST", f"{path}/copyTo/{place}/o/b?sourceGeneration={old}").status == 404
+    assert by_hand("DELETE", f"{path}?generation={old}").status == 404
+    assert by_hand("GET", f"{path}?alt=media").body == b"2"
+
+
 def test_an_object_that_was_aside_does_not_come_back(
     endpoint: StorageEndpoint, by_hand: Any, place: str
 ) -> None:

@@ -230,7 +230,7 @@ def test_stop_kills_after_the_grace_period(case: Case) -> None:
 
 
 def test_a_killed_shim_takes_the_trainer_along(case: Case) -> None:
-    shim = case.start("sh", "-c", "echo ready; exec sleep 60")
+    shim = case.start("sh", "-c", "echo ready; exec sleep 600")
     case.until_line()
     os.kill(shim.pid, signal.SIGKILL)
     shim.wait(PATIENCE_SECONDS)
@@ -387,7 +387,7 @@ def test_a_cgroup_is_gone_with_a_daemon_of_a_program_that_ends_at_once(tmp_path:
         pytest.skip("this user may make no cgroup here")
     for turn in range(10):
         (tmp_path / str(turn)).mkdir()
-        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 60 &", groups=name).code == 0
+        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 600 &", groups=name).code == 0
         assert find_groups(f"{name}-r0") == []
 
 
@@ -445,6 +445,23 @@ def test_a_full_disk_does_not_end_the_trainer(case: Case) -> None:
     report = case.run(*python("print('x' * 99999); print('y')"), largest=65536)
     assert (report.code, report.log_lost_bytes) == (0, 100002 - 65536)
     assert (case.logs / "workerpool0-0.0.log").read_bytes() == b"x" * 65536
+
+
+LATE = """
+import os, signal, time
+if os.fork():
+    while not os.path.exists("ready"):
+        time.sleep(0.02)
+else:
+    signal.signal(signal.SIGTERM, lambda *_: (os.write(1, b"x" * 99999), os._exit(0)))
+    open("ready", "w").close()
+    time.sleep(600)
+"""
+
+
+def test_what_is_lost_of_a_process_that_goes_on_is_counted_too(case: Case) -> None:
+    report = case.run(*python(LATE), largest=65536)
+    assert (report.code, report.log_lost_bytes) == (0, 99999 - 65536)
 
 
 def test_an_exit_code_is_kept_by_a_disk_that_refuses_the_last_report(tmp_path: Path) -> None:
