@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from vtrain.atomic import GONE, remove_folder, set_aside
+from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL
 from vtrain.messages.resources import JOBS
 from vtrain.runtime.gc.candidate import ELSEWHERE
 from vtrain.runtime.gc.sweep import usage_of_home
@@ -109,6 +110,20 @@ def test_a_folder_of_no_job_stays_while_a_shim_lives(home) -> None:
     assert lost.discard() == "it has a process"
     os.close(lock)
     assert lost.discard() == ""
+
+
+def test_a_trial_goes_with_its_study(home) -> None:
+    trial, name = home.job(1), f"projects/local/locations/us-central1/{HYPERPARAMETER_TUNING_JOBS}/7"
+    ended = {"state": "JOB_STATE_SUCCEEDED", "end_time": from_epoch(home.now - 40 * 86400)}
+    told = {"name": home.name(1), "state": ended["state"], "labels": {TRIAL_LABEL: "7"}, "jobSpec": {}}
+    home.store.update(home.name(1), **ended, document=json.dumps(told))
+    document = json.dumps({"name": name, "state": ended["state"]})
+    record = Record(name=name, collection=HYPERPARAMETER_TUNING_JOBS, document=document, **ended,
+                    create_time=ended["end_time"], backend="process")  # fmt: skip
+    home.store.insert(record)
+    (home.path / "jobs" / "7").mkdir()
+    (study,) = home.found("job")
+    assert (study.name, study.discard(), trial.path.exists()) == (name, "", False)
 
 
 @pytest.mark.parametrize("collection", JOBS)
