@@ -307,9 +307,12 @@ signal.signal(signal.SIGTERM, hear)
 print("ready", flush=True)
 while not count:
     time.sleep(0.001)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the child must not hear it by this handler
 if len(sys.argv) > 1 and os.fork() == 0:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     time.sleep(600)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 end = time.monotonic() + 0.5
 while time.monotonic() < end:
     time.sleep(0.001)
