@@ -171,6 +171,29 @@ def test_a_shim_is_asked_once_to_stop_its_replica(tmp_path: Path) -> None:
     assert not launcher.lives(replica)
 
 
+def sleeping(home: Path) -> ReplicaFolder:
+    """A replica that was ordered, and will sleep."""
+    replica = JobFolder(home / "jobs" / "1").replica(PRIMARY)
+    order = ReplicaOrder(
+        argv=("sleep", "600"),
+        env={"PATH": os.environ["PATH"]},
+        log=str(home / "jobs" / "1" / "logs" / PRIMARY),
+        wake=str(home / "wake"),
+        grace_seconds=1,
+    )
+    replica.order(order)
+    return replica
+
+
+def test_a_replica_that_is_killed_has_its_exit_code(tmp_path: Path) -> None:
+    replica, launcher = sleeping(tmp_path), ProcessLauncher()
+    launcher.start(replica)
+    wait_until(replica.started)
+    assert launcher.kill([replica]) == {}
+    end = replica.exit()
+    assert end is not None and (end.code, end.stopped, end.interruption) == (137, True, "")
+
+
 @pytest.mark.parametrize("seconds", [0.5, 600])
 def test_a_replica_that_is_killed_while_its_shim_starts_never_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
@@ -181,16 +204,7 @@ def test_a_replica_that_is_killed_while_its_shim_starts_never_runs(
     begin = f'sleep {seconds}\nexec {sys.executable} "$@"' if seconds < 1 else f"exec sleep {seconds}"
     slow.write_text(f"#!/bin/sh\n{begin}\n")
     slow.chmod(0o755)
-    replica = JobFolder(tmp_path / "jobs" / "1").replica(PRIMARY)
-    order = ReplicaOrder(
-        argv=("sleep", "600"),
-        env={"PATH": os.environ["PATH"]},
-        log=str(tmp_path / "jobs" / "1" / "logs" / PRIMARY),
-        wake=str(tmp_path / "wake"),
-        grace_seconds=1,
-    )
-    replica.order(order)
-    launcher = ProcessLauncher()
+    replica, launcher = sleeping(tmp_path), ProcessLauncher()
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", str(slow))
         launcher.start(replica)
