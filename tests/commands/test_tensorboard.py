@@ -49,7 +49,7 @@ def test_the_logs_of_one_job_and_of_all(vtrain: Any, board: Path, vtrain_home: P
 def test_its_exit_code_is_ours_and_ctrl_c_ends_both(vtrain: Any, board: Path) -> None:
     board.write_text("#!/bin/sh\nexit 3\n")
     assert vtrain("tensorboard").code == 3
-    board.write_text("#!/bin/sh\necho it is up\nexec sleep 60\n")
+    board.write_text("#!/bin/sh\necho it is up\nexec sleep 600\n")
     terminal = PseudoTerminal([sys.executable, "-m", "vtrain", "tensorboard"], columns=100)
     terminal.wait_for("it is up")
     terminal.press(CTRL_C)
