@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from snippets import ROOT, blocks
 
 from vtrain import cli
@@ -179,6 +181,15 @@ def test_the_packages_of_the_design_are_there() -> None:
     entries = [path for path in (ROOT / "vtrain").iterdir() if path.is_dir() or path.suffix == ".py"]
     packages = {path.stem for path in entries if not path.name.startswith("_")}
     assert packages - {name.partition("/")[0] for name in named} == set()
+
+
+def test_the_gallery_has_each_picture_and_its_commands() -> None:
+    text = (DOCS / "explanation" / "gallery.md").read_text(encoding="utf-8")
+    pictures = [DOCS / "terminal.svg", *(DOCS / "pictures").iterdir()]
+    assert [path.name for path in pictures if f"/{path.name})" not in text] == []
+    pytest.importorskip("pyte")
+    made = runpy.run_path(str(DOCS / "picture.py"))["PICTURES"]
+    assert [line for commands in made.values() for line in commands if f"\n{line}\n" not in text] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:
