@@ -127,6 +127,7 @@ def interrupted(work: Callable[[], None], step: int) -> bool:
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # Python 3.12 tells of opcodes only if it knows before settrace
     try:
         sys.settrace(trace)
         work()

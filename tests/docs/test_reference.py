@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from snippets import ROOT, blocks
 
 from vtrain import cli
@@ -25,7 +27,7 @@ DOCS = ROOT / "docs"
 JOB_YAML = DOCS / "how-to" / "describe-a-job.md"
 COMMANDS = DOCS / "reference" / "commands.md"
 FORMATS_PAGE = DOCS / "reference" / "formats-and-filters.md"
-VARIABLES = DOCS / "reference" / "environment-variables.md"
+CONFIGURATION = DOCS / "reference" / "configuration.md"
 TESTS_ONLY = re.compile(r"VTRAIN_(REQUIRE|LIVE)_\w+")
 
 
@@ -96,7 +98,7 @@ def test_the_page_of_commands_is_made_of_their_help() -> None:
 
 
 def test_keys_of_a_job_stand_beside_the_flags_that_win_over_them() -> None:
-    text = shown(DOCS / "reference" / "configuration.md")
+    text = shown(CONFIGURATION)
     assert "such as 16g; none: no limit | `VTRAIN_MEMORY` |" in text
     rows = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| (?:`--([a-z-]+)`)? *\|$", text, flags=re.MULTILINE)
     found = dict(rows[-len(ProjectJob.__struct_encode_fields__) :])
@@ -123,7 +125,7 @@ def test_every_variable_that_vtrain_reads_is_documented() -> None:
     }
     named = {name for names in variables.VARIABLES for name in names.split()}
     assert {name for name in read if not TESTS_ONLY.fullmatch(name)} <= named
-    assert named <= set(first_cells(shown(VARIABLES)))
+    assert named <= set(first_cells(shown(CONFIGURATION)))
 
 
 def test_every_property_of_gcloud_that_vtrain_reads_is_documented() -> None:
@@ -135,7 +137,7 @@ def test_every_property_of_gcloud_that_vtrain_reads_is_documented() -> None:
     ]
     assert len(addresses) >= 3
     assert {"/".join(pair) for pair in pairs + addresses} == set(variables.PROPERTIES)
-    page = shown(DOCS / "reference" / "configuration.md")
+    page = shown(CONFIGURATION)
     for name, row in variables.PROPERTIES.items():
         assert f"| `{name}` | {row.meaning} | {row.flag and f'`{row.flag}`'} | {row.default} |" in page
     flags = {row.flag[2:] for row in variables.PROPERTIES.values() if row.flag}
@@ -156,7 +158,7 @@ def test_every_variable_of_a_replica_is_documented() -> None:
         trial_id="1",
     )
     seen = {name for member in members for name in replica_environment(spec, member, context)}
-    table = sections(VARIABLES)["Variables of a replica"]
+    table = sections(CONFIGURATION)["Variables of a replica"]
     documented = {
         name for row in table.splitlines() for name in re.findall(r"`([A-Z_]+)`", row.split(" | ")[0])
     }
@@ -179,6 +181,15 @@ def test_the_packages_of_the_design_are_there() -> None:
     entries = [path for path in (ROOT / "vtrain").iterdir() if path.is_dir() or path.suffix == ".py"]
     packages = {path.stem for path in entries if not path.name.startswith("_")}
     assert packages - {name.partition("/")[0] for name in named} == set()
+
+
+def test_the_gallery_has_each_picture_and_its_commands() -> None:
+    text = (DOCS / "explanation" / "gallery.md").read_text(encoding="utf-8")
+    pictures = [DOCS / "terminal.svg", *(DOCS / "pictures").iterdir()]
+    assert [path.name for path in pictures if f"/{path.name})" not in text] == []
+    pytest.importorskip("pyte")
+    made = runpy.run_path(str(DOCS / "picture.py"))["PICTURES"]
+    assert [line for commands in made.values() for line in commands if f"\n{line}\n" not in text] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:
