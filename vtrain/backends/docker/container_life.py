@@ -103,14 +103,17 @@ UNKNOWN_CODE = 255
 """The code that the engine writes where it was away; also the code of many programs that fail."""
 REFUSED_CODE = 125
 """The exit code of a container that the engine refused to create or to start, as `docker run` has it."""
-NOT_STARTED = (126, 127)
-"""Exit codes of an init whose program could not be executed, or was not found."""
+INIT_NOT_EXECUTED, NOT_EXECUTABLE = 1, 126
+NOT_STARTED = (INIT_NOT_EXECUTED, NOT_EXECUTABLE, 127)
+"""Exit codes of an init that could not be executed, and of a program that could not be, or was not found."""
 STOPPED = "a person, the Docker engine or the kernel stopped its container"
 ENGINE_AWAY = "its container ended while the Docker engine was away"
 REMOVED = "its container was removed by somebody else"
 UNREAD = "what it wrote last may be lost with its container"
 HALF_STARTED = "the Docker engine was stopped while it started the container"
 _INIT_FAILED = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.+) failed: (.+)")
+_INIT_NOT_RUN = re.compile(rb"\Aexec (/\S+/docker-init): (.+)\s*\Z")
+"""The words of runc, which ends with 1, where the arguments are too long for the system."""
 
 
 class ContainerLife(threading.Thread):
@@ -347,8 +350,8 @@ class ContainerLife(threading.Thread):
         if own_folder and self._view.has_in_working_folder(BUCKETS):
             (self._replica.path / BESIDE_BUCKETS).touch()
         code = state["ExitCode"]
-        if code in NOT_STARTED and (why := start_failure(output.last_words(LAST_WORDS))):
-            return refused_exit(why, code)
+        if code in NOT_STARTED and (why := start_failure(code, output.last_words(LAST_WORDS))):
+            return refused_exit(why, max(code, NOT_EXECUTABLE))
         return replica_exit(state, stopped=self._must_end, gap=self._view.gap)
 
 
@@ -388,10 +391,16 @@ def refused_exit(message: str, code: int = 0) -> ReplicaExit:
     return ReplicaExit(code=code or REFUSED_CODE, started=now, ended=now, message=message.strip().rstrip("."))
 
 
-def start_failure(last: list[Piece]) -> str:
-    """The reason why a container's program could not be started, by its last lines; empty where it was."""
+def start_failure(code: int, last: list[Piece]) -> str:
+    """The reason why the container's init, or its program, could not be started; empty where it was.
+
+    `last` are the last lines of a container that ended with one of NOT_STARTED.
+    """
+    if code == INIT_NOT_EXECUTED and len(last) != 1:  # a program can say the same, but hardly that alone
+        return ""
+    words = _INIT_NOT_RUN if code == INIT_NOT_EXECUTED else _INIT_FAILED
     for _, _, text in reversed(last):
-        if found := _INIT_FAILED.search(text):
+        if found := words.search(text):
             program, reason = (part.decode("utf-8", "replace").strip() for part in found.groups())
             return f"{reason}: {program}"
     return ""
