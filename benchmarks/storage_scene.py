@@ -36,9 +36,9 @@ def main() -> None:
     import uvicorn
 
     from vtrain.emulator.http_server import address, listen
-    from vtrain.emulator.storage.storage_app import make_app
+    from vtrain.emulator.storage.storage_app import make_service
 
-    app, delay, received = make_app(Path(sys.argv[1])), float(sys.argv[2]), 0
+    app, delay, received = make_service(Path(sys.argv[1])), float(sys.argv[2]), 0
 
     async def counted(scope: Any, receive: Any, send: Any) -> None:
         nonlocal received
