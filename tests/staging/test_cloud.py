@@ -152,6 +152,17 @@ def test_of_two_that_stage_the_same_one_writes(
     assert stored(storage, URI) == file.read_bytes()
 
 
+@pytest.mark.parametrize("change", [b"another", b"p", b"package and more"])
+def test_a_file_that_changes_meanwhile_is_not_left_there(
+    cloud: CloudBuckets, relay: StorageRelay, storage: StorageEndpoint, tmp_path: Path, change: bytes
+) -> None:
+    file = file_of(tmp_path, b"package")
+    relay.before = lambda method, _target: method == "POST" and file.write_bytes(change)  # type: ignore[assignment,return-value]
+    with pytest.raises(StorageError, match="changed while it was staged"):
+        cloud.stage_all({file: URI}, silent)
+    assert not (storage.buckets / URI.removeprefix("gs://")).exists()
+
+
 def test_who_may_only_create_learns_from_the_upload(
     cloud: CloudBuckets, relay: StorageRelay, storage: StorageEndpoint, tmp_path: Path
 ) -> None:

@@ -1,11 +1,16 @@
-"""A bucket that drips."""
+"""A bucket that drips, or whose list does not end."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 
 import pytest
 from lib.dripping import BODY, DRIPS, answering
+from lib.serving import serving
 
 pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
 
@@ -14,11 +19,50 @@ from msgspec.structs import replace
 
 from vtrain import http_session
 from vtrain.errors import CredentialsError, StorageError
+from vtrain.staging import transfer
 from vtrain.staging.cloud import CloudBuckets
 
 
 def nobody() -> object:
     raise AssertionError("an emulator needs no credentials")
+
+
+@pytest.fixture(params=["the same page", "ever new pages"])
+def endless(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A service whose lists do not end; the requests that it got."""
+    seen: list[str] = []
+    numbers = count()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            seen.append(self.path)
+            token = "again" if request.param == "the same page" else f"t{next(numbers)}"
+            body = json.dumps({"nextPageToken": token}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_address[1]}")
+    with serving(server):
+        yield seen
+
+
+def test_a_list_that_does_not_end_is_given_up(
+    endless: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transfer, "MOST_PAGES", 5)
+    (tmp_path / "file").write_text("content")
+    buckets = CloudBuckets("demo", "us-central1", nobody, QUICK)
+    with pytest.raises(StorageError, match="does not end"):
+        buckets.stage_all({tmp_path / "file": "gs://bucket/file"}, lambda _: None)
+    assert len(endless) <= 6
 
 
 def test_a_bucket_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

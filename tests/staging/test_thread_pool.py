@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from vtrain.staging.transfer import ThreadPool
+from vtrain.staging.thread_pool import ThreadPool
 
 
 def nothing() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.buckets import Show, Staged
 from vtrain.staging.cloud_client import Settings, SimpleUploader, open_client, refused, storage_credentials
-from vtrain.staging.transfer import Sender, Upload, is_same
+from vtrain.staging.transfer import Sender, Upload, is_same, without_repetition
 from vtrain.staging.uris import split_object, split_uri
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class CloudBuckets:
                     bucket, prefix=prefix, timeout=settings.timeout, retry=settings.retry()
                 )
                 # A name with a slash at its end is how the console makes an empty folder.
-                blobs = [blob for blob in found if not blob.name.endswith("/")]
+                blobs = [blob for blob in without_repetition(found, bucket) if not blob.name.endswith("/")]
             if not blobs:
                 raise StorageError(f"There are no files in {uri}.")
             for blob in blobs:

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Generic, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.errors import StorageError
 from vtrain.staging.buckets import Show, Staged
 from vtrain.staging.cloud_client import CONTENT_TYPE, MEBIBYTE, Mend, Settings, SimpleUploader, refused
+from vtrain.staging.thread_pool import ThreadPool
 from vtrain.staging.uris import split_object
 
 if TYPE_CHECKING:
+    from google.api_core.page_iterator import HTTPIterator
     from google.cloud.storage import Blob, Client
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 FIELDS = "items(name,size,crc32c,generation),nextPageToken"
+MOST_PAGES = 10_000
+"""Pages of a bucket's list."""
 ATTEMPTS = 4
 """Attempts at an object that somebody else writes at the same time."""
 
@@ -38,6 +37,14 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
 
     file: Path
     uri: str
+
+
+class _Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """The properties of a file that change when somebody writes to it."""
+
+    size: int
+    modified: int
+    inode: int
 
 
 class Sender:
@@ -56,7 +63,7 @@ class Sender:
     def send_all(self, uploads: Sequence[Upload]) -> tuple[Staged, ...]:
         """Send what is not there. Raises StorageError, naming what refused."""
         self.present = self._look(uploads)
-        self.progress = Progress(len(uploads), sum(upload.file.stat().st_size for upload in uploads))
+        self.progress = Progress(len(uploads), sum(_moment(upload.file).size for upload in uploads))
         self.pool = ThreadPool(self._send, self.settings.workers, lambda: self.show(str(self.progress)))
         return self.pool.work_through(uploads)
 
@@ -81,7 +88,7 @@ class Sender:
                 timeout=self.settings.timeout,
                 retry=self.settings.retry(),
             )
-            for blob in listing:
+            for blob in without_repetition(listing, bucket):
                 if blob.name in wanted:
                     yield f"gs://{bucket}/{blob.name}", blob
 
@@ -98,7 +105,7 @@ class Sender:
         bucket, name = split_object(upload.uri)
         for _ in range(ATTEMPTS):
             if found is not None and is_same(upload.file, found):
-                self.progress.add(size=upload.file.stat().st_size)
+                self.progress.add(size=_moment(upload.file).size)
                 return False
             try:
                 self._transmit(upload, found.generation if found is not None else 0)
@@ -116,24 +123,44 @@ class Sender:
         """Send a file in place of that generation (0: of nothing). Repeating is safe, for it is named."""
         bucket, name = split_object(upload.uri)
         blob = self.client.bucket(bucket).blob(name)
-        size = upload.file.stat().st_size
-        if size <= self.settings.chunk:
-            self.simple.send(bucket, name, upload.file.read_bytes(), generation)
-            self._count(size)
-            return
+        before = _moment(upload.file)
+        if before.size > self.settings.chunk:
+            sent = self._send_in_parts(upload, blob, before.size, generation)
+        else:
+            content = upload.file.read_bytes()
+            sent = self.simple.send(bucket, name, content, generation)
+            self._count(len(content))
+        if _moment(upload.file) != before:
+            self._take_back(blob, sent)
+            raise _changed(upload)
+
+    def _send_in_parts(self, upload: Upload, blob: Blob, size: int, generation: int) -> int:
+        """Send a large file by a resumable upload; the generation that it is now."""
         blob.chunk_size = self.settings.chunk
         with _Counted(upload.file, self._count) as stream:
-            blob.upload_from_file(
-                stream,
-                size=size,
-                content_type=CONTENT_TYPE,
-                if_generation_match=generation,
-                checksum="crc32c",
-                timeout=self.settings.timeout,
-                retry=self.settings.retry(),
-            )
+            try:
+                blob.upload_from_file(
+                    stream,
+                    size=size,
+                    content_type=CONTENT_TYPE,
+                    if_generation_match=generation,
+                    checksum="crc32c",
+                    timeout=self.settings.timeout,
+                    retry=self.settings.retry(),
+                )
+            except ValueError as error:  # of fewer bytes in the file, or of an answer that is no JSON
+                if upload.file.stat().st_size == size:
+                    raise
+                raise _changed(upload) from error
             self._count(stream.pending)
-        int(blob.generation)  # an answer without one is not the service's
+        return int(blob.generation)
+
+    def _take_back(self, blob: Blob, generation: int) -> None:
+        """Remove an object that is not what its name says. The next staging would notice it, too."""
+        from google.api_core.exceptions import GoogleAPICallError
+
+        with suppress(GoogleAPICallError):
+            blob.delete(if_generation_match=generation, timeout=self.settings.timeout)
 
     def _count(self, size: int) -> None:
         """Count bytes that have arrived. Raises StorageError when another file has failed meanwhile."""
@@ -180,9 +207,24 @@ class _Counted(io.FileIO):
         return data
 
 
+def _moment(file: Path) -> _Moment:
+    found = file.stat()
+    return _Moment(size=found.st_size, modified=found.st_mtime_ns, inode=found.st_ino)
+
+
+def without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
+    """The objects of all pages. Raises StorageError where the pages do not end."""
+    seen: set[str | None] = set()
+    for page in listing.pages:
+        yield from page
+        if listing.next_page_token in seen or len(seen) >= MOST_PAGES:
+            raise StorageError(f"The list of gs://{bucket} does not end: its pages repeat.")
+        seen.add(listing.next_page_token)
+
+
 def is_same(file: Path, blob: Blob) -> bool:
     """Whether an object has a file's content: as many bytes, with the same checksum if it has one."""
-    return bool(blob.size == file.stat().st_size and blob.crc32c in (None, _crc32c(file)))
+    return bool(blob.size == _moment(file).size and blob.crc32c in (None, _crc32c(file)))
 
 
 def _crc32c(file: Path) -> str:
@@ -196,73 +238,5 @@ def _crc32c(file: Path) -> str:
     return base64.b64encode(checksum.digest()).decode("ascii")
 
 
-TICK = 0.1
-"""Seconds between two looks at how far the work is."""
-GRACE = 2.0
-"""Seconds for the threads to notice that the work is over."""
-
-
-class ThreadPool(Generic[Item, Result]):
-    """Calls one function for many items, `size` at a time."""
-
-    # The threads are daemons, unlike those of concurrent.futures: a command that is interrupted does not wait
-    # for an upload to end.
-
-    def __init__(self, do: Callable[[Item], Result], size: int, tick: Callable[[], None]) -> None:
-        self.do = do
-        self.size = size
-        self.tick = tick
-        self.over = Event()
-        self._todo: SimpleQueue[tuple[int, Item]] = SimpleQueue()
-        self._done: SimpleQueue[tuple[int, Result | BaseException]] = SimpleQueue()
-
-    def work_through(self, items: Sequence[Item]) -> tuple[Result, ...]:
-        """The results in the order of the items. Raises what the first that failed has raised."""
-        for pair in enumerate(items):
-            self._todo.put(pair)
-        threads = [Thread(target=self._work, daemon=True) for _ in range(min(self.size, len(items)))]
-        for thread in threads:
-            thread.start()
-        try:
-            results = self._collect(len(items))
-        except Exception:
-            self.over.set()
-            _wait_for(threads)
-            raise
-        finally:
-            self.over.set()
-        _wait_for(threads)
-        return tuple(results[number] for number in range(len(items)))
-
-    def _work(self) -> None:
-        while not self.over.is_set():
-            try:
-                number, item = self._todo.get_nowait()
-            except Empty:
-                return
-            try:
-                self._done.put((number, self.do(item)))
-            except BaseException as error:  # it is raised where the results are collected
-                self._done.put((number, error))
-
-    def _collect(self, count: int) -> dict[int, Result]:
-        results: dict[int, Result] = {}
-        due = 0.0
-        while len(results) < count:
-            if time.monotonic() >= due:
-                self.tick()
-                due = time.monotonic() + TICK
-            try:
-                number, result = self._done.get(timeout=TICK)
-            except Empty:
-                continue
-            if isinstance(result, BaseException):
-                raise result
-            results[number] = result
-        return results
-
-
-def _wait_for(threads: Sequence[Thread]) -> None:
-    deadline = time.monotonic() + GRACE
-    for thread in threads:
-        thread.join(max(deadline - time.monotonic(), 0))
+def _changed(upload: Upload) -> StorageError:
+    return StorageError(f"{upload.file} changed while it was staged.", hint="Run the command again.")
