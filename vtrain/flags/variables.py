@@ -1,4 +1,4 @@
-"""The environment variables that vtrain reads, and what each means: for the manual and the documentation."""
+"""Environment variables and gcloud's properties with their meanings, for the manual and the documentation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Property(NamedTuple):
-    """What a property of gcloud means, the flag that wins over it, and what counts without both."""
+    """A property of gcloud: its meaning, the flag that wins over it, and what counts without both."""
 
     meaning: str
     flag: str = ""
