@@ -57,7 +57,7 @@ def test_every_flag_has_its_place(tmp_path: Path) -> None:
         mount=[f"type=bind,source={tmp_path},target=/data,readonly"],
         user="1000:1000",
         add_host=["db:10.0.0.1"],
-        cap_add=["sys_ptrace", "ALL"],
+        cap_add=["sys_ptrace", "CAP_NET_ADMIN", "ALL"],
         ulimit=["nofile=1024"],
         require_accelerators=True,
     )
@@ -71,7 +71,7 @@ def test_every_flag_has_its_place(tmp_path: Path) -> None:
         mounts=(Mount(type="bind", source=str(tmp_path), target="/data", read_only=True),),
         user="1000:1000",
         add_hosts=("db:10.0.0.1",),
-        cap_add=("sys_ptrace", "ALL"),
+        cap_add=("SYS_PTRACE", "NET_ADMIN", "ALL"),
         ulimits=(Ulimit(name="nofile", soft=1024, hard=1024),),
         gpus=True,
         require_accelerators=True,
@@ -247,6 +247,7 @@ def test_platforms(text: str) -> None:
         (ContainerFlags(platform=""), "--platform: '' is not a platform"),
         (ContainerFlags(pull=""), "--pull: expected missing, always or never, found ''"),
         (ContainerFlags(user="me you"), "--user: 'me you' is not USER[:GROUP]"),
+        (ContainerFlags(cap_add=["SYS-ADMIN"]), "--cap-add: there is no capability 'SYS-ADMIN'"),
         (ContainerFlags(add_host=["db"]), "--add-host: 'db' is not NAME:ADDRESS"),
         (ContainerFlags(add_host=["db:somewhere"]), "--add-host: 'somewhere' is not an IP address"),
         (ContainerFlags(ulimit=["nofile"]), "--ulimit: 'nofile' is not NAME=SOFT[:HARD]"),
@@ -259,3 +260,9 @@ def test_what_does_not_parse_is_exit_2(flags: ContainerFlags, words: str) -> Non
     with pytest.raises(UsageError) as caught:
         replica_options(flags)
     assert words in caught.value.message
+
+
+def test_a_capability_that_is_written_otherwise_is_suggested() -> None:
+    with pytest.raises(UsageError) as caught:
+        replica_options(ContainerFlags(cap_add=["ptrace"]))
+    assert caught.value.hint == "Did you mean SYS_PTRACE?"

@@ -60,6 +60,7 @@ LISTS = st.text("^;,:=a 1", max_size=16)
         lambda text: containers.replica_options(ContainerFlags(cpus=text)),
         lambda text: containers.replica_options(ContainerFlags(memory=text)),
         lambda text: containers.replica_options(ContainerFlags(user=text)),
+        lambda text: containers.replica_options(ContainerFlags(cap_add=[text])),
         lambda text: read_mounts([text, text]),
     ],
 )

@@ -20,12 +20,21 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
 from vtrain.flags.row import given_flags
+from vtrain.messages.nearest import did_you_mean
 from vtrain.properties import gcloud_folder
 from vtrain.settings import user_path
 
 ULIMITS = frozenset(
     "core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack".split()
 )
+CAPABILITIES = frozenset(
+    "AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE "
+    "DAC_READ_SEARCH FOWNER FSETID IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE "
+    "MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID SETPCAP SETUID SYSLOG "
+    "SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME "
+    "SYS_TTY_CONFIG WAKE_ALARM ALL".split()
+)
+"""The capabilities of Linux 6 (capabilities(7)), and Docker's word for all of them."""
 LEAST_CPUS = 0.01
 """The engine gives no container less."""
 MOST_CPUS = 100_000
@@ -73,7 +82,7 @@ def replica_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> Repli
         cpus=_processors(flags.cpus) if flags.cpus is not None else 0.0,
         mounts=read_mounts(flags.mount),
         user=_user(flags.user),
-        cap_add=tuple(flags.cap_add),  # the engine knows them, and refuses others in words of its own
+        cap_add=tuple(_capability(text) for text in flags.cap_add),
         add_hosts=tuple(read_host(text) for text in flags.add_host),
         ulimits=tuple(read_ulimit(text) for text in flags.ulimit),
         gpus=gpu.gpu if gpu is not None else False,
@@ -166,6 +175,14 @@ def _user(text: str | None) -> str:
     if not re.fullmatch(r"[^\s:]+(:[^\s:]+)?", text):
         raise UsageError(f"--user: {text!r} is not USER[:GROUP].", hint="Write 1000:1000.")
     return text
+
+
+def _capability(text: str) -> str:
+    name = text.upper().removeprefix("CAP_")
+    if name in CAPABILITIES:
+        return name
+    hint = did_you_mean(name, CAPABILITIES, otherwise="capabilities(7) has them all.")
+    raise UsageError(f"--cap-add: there is no capability {text!r}.", hint=hint)
 
 
 def credentials_file(chosen: str | None, key_file: str | None = None) -> str:
