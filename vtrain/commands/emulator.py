@@ -111,9 +111,9 @@ def status(common: CommonFlags) -> None:
     console = open_console(common)
     found = find_running(home_folder())
     table = "table(port,url,backend,project,process)"
-    console.results(
-        [_shown(running) | {"url": running.url.removesuffix(f"/{running.token}")} for running in found], table
-    )
+    # A list does not show tokens.
+    bare = [_shown(running) | {"url": running.url.removesuffix(f"/{running.token}")} for running in found]
+    console.results(bare, table)
     if not found:
         console.progress("No emulator runs. Start one:\n$ vtrain emulator start --detach")
 

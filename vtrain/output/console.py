@@ -219,8 +219,10 @@ class Console:
     @property
     def _has_open_line(self) -> bool:
         """Whether the terminal's last line has no end yet: a trainer's dots, or a bar that it redraws."""
-        if 2 in self._unended or 1 not in self._unended:
-            return 2 in self._unended
+        if 2 in self._unended:
+            return True
+        if 1 not in self._unended:
+            return False
         mode = os.fstat(sys.stdout.fileno()).st_mode  # stdout may be seen through `| cat` or `| tee`, too
         return sys.stdout.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
