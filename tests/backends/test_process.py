@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -356,3 +357,28 @@ def test_a_machine_that_takes_no_further_process_is_said_and_the_job_is_kept(
         with pytest.raises(StorageError, match="No process can be started"):
             wait_until(lambda: bool(process_backend.look_after(job.name)))
     assert ended(process_backend, job.name).state == states.SUCCEEDED
+
+
+def test_a_backend_that_nobody_holds_has_closed_its_store(home: Path) -> None:
+    """Without waiting for the garbage collector: a program may open thousands of backends."""
+
+    def open_here() -> list[str]:
+        names = [
+            os.readlink(f"/proc/self/fd/{number}")
+            for number in os.listdir("/proc/self/fd")
+            if os.path.islink(f"/proc/self/fd/{number}")
+        ]
+        return [name for name in names if name.startswith(f"{home}/")]
+
+    gc.disable()
+    try:
+        backend = open_backend("process", BackendSettings(home=home, project="local", region="us-central1"))
+        assert isinstance(backend, LocalBackend)
+        name = submit(backend, scripted(Script()))
+        assert ended(backend, name).state == states.SUCCEEDED
+        assert [job.name for job in backend.list(Query()).jobs] == [name]
+        assert open_here()
+        del backend
+        assert open_here() == []
+    finally:
+        gc.enable()

@@ -295,7 +295,8 @@ class LocalBackend:
             return error.message
         return ""
 
-    def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
+    @staticmethod
+    def _spawn_supervisor(folder: JobFolder, lock: int) -> None:
         from vtrain.runtime.supervisor_process import start_supervisor
 
         start_supervisor(SUPERVISE, folder, lock)
