@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -363,12 +364,11 @@ def test_a_backend_that_nobody_holds_has_closed_its_store(home: Path) -> None:
     """Without waiting for the garbage collector: a program may open thousands of backends."""
 
     def open_here() -> list[str]:
-        names = [
-            os.readlink(f"/proc/self/fd/{number}")
-            for number in os.listdir("/proc/self/fd")
-            if os.path.islink(f"/proc/self/fd/{number}")
-        ]
-        return [name for name in names if name.startswith(f"{home}/")]
+        files = []
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # that of the folder itself
+                files.append(str(link.readlink()))
+        return [file for file in files if file.startswith(f"{home}/")]
 
     gc.disable()
     try:
