@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -142,6 +143,8 @@ class RootGroup(Group):
         group = "custom-jobs"
         if name not in SYNONYMS and any(info.name == name for info in GROUPS[group].commands()):
             return f"Did you mean vtrain {group} {name}?"
+        if os.path.isfile(name):  # noqa: PTH113 - pathlib costs more to import than the rest of a start
+            return f"Did you mean vtrain run {shlex.quote(name)}?"
         return super().hint(ctx, name)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature

@@ -104,9 +104,9 @@ def test_what_is_refused_is_told_with_what_works(vtrain: Any, job: str, tmp_path
         assert (ended.code, list(tmp_path.iterdir())) == (1, [])
         return str(ended.err)
 
-    assert "ERROR: The job has no absent.\n  It has checkpoints/, logs/, model/, note.txt.\n" in refused(
-        "absent"
-    )
+    # checkpoints/ and logs/ are empty: no hint names what the next command would refuse
+    assert "ERROR: The job has no absent.\n  It has model/, note.txt.\n" in refused("absent")
+    assert "ERROR: The job has no modle.\n  Did you mean model/?\n" in refused("modle")
     for path in ("../spec.json", "/etc/hosts"):
         said = refused(path)
         assert f"{path} is not below the job's output folder" in said and "exec" not in said, "it has ended"

@@ -219,7 +219,8 @@ def test_output_of_ended_jobs_goes_only_where_it_is_asked_for(
     assert gc(vtrain, "--kind=output") == {}
     age(vtrain_home, 40)
     told = vtrain("gc", "--dry-run").err
-    assert "1 output, 5 B; they stay unless you ask: vtrain gc --kind=output" in told
+    assert "1 output, 5 B; only --kind=output removes those older than 30d." in told
+    assert "those older than 7d." in vtrain("gc", "--dry-run", "--older-than=7d").err
     assert gc(vtrain).keys() == {"package", "environment"} and folder.is_dir()
     planned = documents(vtrain, "gc", "--kind=output", "--dry-run")
     assert [(entry["id"], entry["status"]) for entry in planned] == [(folder.name, "would be removed")]

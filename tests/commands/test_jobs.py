@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -103,6 +106,16 @@ def test_wait_ends_by_its_timeout_and_the_job_goes_on(vtrain: Any, memory: Memor
     assert ended.code == 124
     assert "goes on" in ended.err
     assert memory.get(name).state == states.RUNNING
+
+
+def test_ctrl_c_cancels_all_jobs_that_are_waited_for(vtrain: Any, memory: MemoryBackend) -> None:
+    names = [submitted(vtrain, Script().hang()) for _ in range(2)]
+    ctrl_c = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
+    ctrl_c.start()
+    ended = vtrain("wait", *names, "--on-interrupt=cancel")
+    ctrl_c.join()
+    assert ended.code == 130, ended.err
+    assert [vtrain("wait", name).code for name in names] == [11, 11]
 
 
 def test_cancel_wait_delete(vtrain: Any, memory: MemoryBackend) -> None:

@@ -98,6 +98,17 @@ def test_the_first_of_several_jobs_that_did_not_succeed_decides(vtrain: Any, fol
     assert vtrain("logs", "good", "bad").code == 0
 
 
+def test_wait_waits_for_all_and_the_first_that_did_not_succeed_decides(vtrain: Any, folder: Path) -> None:
+    for name, code in (("good", 0), ("bad", 3), ("last", 0)):
+        submitted(vtrain, name, code=code)
+    ended = vtrain("wait", "good", "bad", "last", "good")
+    assert ended.code == 10 and ended.err.count("SUCCEEDED  good") == 1
+    assert ended.err.count("FAILED  bad") == 1 and "SUCCEEDED  last" in ended.err
+    assert vtrain("wait", "good", "last").code == 0
+    refused = vtrain("wait", "good", "nobody")
+    assert refused.code == 1 and "the name 'nobody'" in refused.err and "SUCCEEDED" not in refused.err
+
+
 def test_jobs_of_one_name_are_marked_by_their_ids_too(vtrain: Any, folder: Path) -> None:
     submitted(vtrain, "same")
     submitted(vtrain, "same")

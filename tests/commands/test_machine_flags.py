@@ -151,6 +151,14 @@ def test_an_image_is_taken_where_that_is_said(spec: Any, vtrain: Any) -> None:
     assert f"Image: {IMAGE}, for scikit-learn (--yes).\n" in said
 
 
+def test_an_image_is_proposed_for_a_container_of_this_machine(vtrain: Any) -> None:
+    line = ("submit", "train.py", "--backend=docker", "--dry-run")
+    refused = vtrain(*line)
+    assert refused.code == 1
+    assert f"For scikit-learn: --executor-image-uri={IMAGE}\n  To take it, add --yes" in refused.err
+    assert f"Image: {IMAGE}, for scikit-learn (--yes).\n" in vtrain(*line, "--yes").err
+
+
 def test_a_machine_is_noted_once_on_this_machine(vtrain: Any) -> None:
     line = ("run", "train.py", *HERE, "--dry-run", "--machine-type=n1-standard-4", "--replicas=2", "--spot")
     ended = vtrain(*line)

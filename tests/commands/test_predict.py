@@ -112,6 +112,9 @@ def test_a_job_is_asked_in_the_versions_that_it_was_trained_with(
     next(Path.home().rglob("none-*/model/model.pkl")).unlink()
     ended = vtrain("predict", "none", f"--json-request={REQUEST}")
     assert ended.code == 1 and "The job has written no model that can be served: model.bst, " in ended.err
+    assert "  A trainer saves its model in the folder that AIP_MODEL_DIR names: here " in ended.err
+    ended = vtrain("predict", "none")
+    assert ended.code == 2 and '  For example: --json-request=\'{"instances": [[1.0, 2.0]' in ended.err
 
 
 def test_warnings_of_the_framework_are_told(index: Path, upload: Any, predict: Predict) -> None:

@@ -76,7 +76,10 @@ def test_metrics_take_the_same_jobs(vtrain: Any, jobs: Path) -> None:
 
 def test_what_cannot_be_watched(vtrain: Any, jobs: Path) -> None:
     ended = vtrain("ps", "--watch")
-    assert (ended.code, ended.out) == (2, "") and "--watch draws a table on a terminal." in ended.err
+    assert (ended.code, ended.out) == (
+        2,
+        "",
+    ) and "--watch draws a table on a terminal.\n  Leave out --watch.\n" in ended.err
     ended = vtrain("ps", "--state=faild")
     assert ended.code == 2 and "--state: there is no state 'faild'.\n  Did you mean failed?" in ended.err
 

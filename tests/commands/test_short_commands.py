@@ -161,7 +161,11 @@ def test_a_saved_job_counts_more_than_the_one_script(
     [
         ("local-run", "src/train.py", "Write --script=src/train.py, or: vtrain run src/train.py"),
         ("local-run", "trainer", "or: vtrain run trainer -m MODULE"),
-        ("create", "src/train.py", "--local-package-path=., or: vtrain submit src/train.py"),
+        (
+            "create",
+            "src/train.py",
+            "--local-package-path=. --display-name=train, or: vtrain submit src/train.py",
+        ),
         ("list", "src", "See 'vtrain custom-jobs list --help'."),
     ],
 )
@@ -177,6 +181,12 @@ def test_a_flag_of_the_trainers_is_answered_with_the_dashes(vtrain: Any, folder:
     assert ended.code == 2
     assert "put it after --: vtrain custom-jobs local-run … -- --epochs=3" in ended.err
     assert "after --" not in vtrain("custom-jobs", "list", "--epochs=3").err
+
+
+def test_a_script_without_a_command_is_answered_with_run(vtrain: Any, folder: Path) -> None:
+    ended = vtrain("src/train.py", "--epochs=3")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith("no command 'src/train.py'.\n  Did you mean vtrain run src/train.py?\n")
 
 
 @pytest.mark.parametrize(
@@ -387,6 +397,9 @@ def test_a_file_whose_name_begins_with_a_dash_is_told_how_it_is_written(
             "--lr\n  If it is for the trainer, put it after --: vtrain run … -- --lr 0.1\n",
         ),
         (("train.py", "--lr=0.1"), "vtrain run … -- --lr=0.1\n"),
+        (("train.py", "--gpu=T4"), "'--gpu' does not take a value.\n  Did you mean --gpus=T4?\n"),
+        (("train.py", "--gpu", "T4"), "does not take 'T4'.\n  Did you mean --gpus=T4?\n"),
+        (("train.py", "--strict=yes"), "does not take a value.\n  Write --strict alone.\n"),
         (
             ("train.py", "--lr", "-1e-3", "--name", "a b", "--quiet"),
             "vtrain run … -- --lr -1e-3 --name 'a b'\n",

@@ -134,7 +134,8 @@ def test_a_study_goes_on_when_the_command_returns(vtrain: Any, folder: Path) -> 
 
 def test_a_line_that_cannot_be_run_is_refused(vtrain: Any, folder: Path) -> None:
     for words, message in (
-        (("train.py",), "Which parameters to try, and what counts, is not given."),
+        (("train.py",), "--param=NAME=VALUES and --metric=NAME:max|min must be given."),
+        (("train.py", "--metric=a:max"), "ERROR: --param=NAME=VALUES must be given."),
         (("train.py", "--param=rate", "--metric=a:max"), "--param: expected NAME=VALUES, found 'rate'."),
         (("train.py", *SPACE, "-n0"), "-n: expected 1 or more, found 0."),
         (("trian.py", *SPACE), "There is no file or folder trian.py."),

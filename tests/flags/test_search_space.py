@@ -79,7 +79,7 @@ def test_a_metric_says_what_is_better(metric: str, found: dict[str, str]) -> Non
         ("n=1..2", ":max", "--metric: expected NAME:max or NAME:min, found ':max'."),
         ("n=1..2", "a:best", "found 'a:best'."),
         ("n=1..2", "a b:max", "--metric=a b:max: 'a b' holds white space"),
-        ("n=1..2", "", "Which parameters to try, and what counts, is not given."),
+        ("n=1..2", "", "--metric=NAME:max|min must be given."),
     ],
 )
 def test_an_error_names_the_flag(param: str, metric: str, words: str) -> None:

@@ -73,7 +73,7 @@ COMMANDS = {
     "compare": Listed(RUN, _SHORT, "Show what differs between jobs: arguments, packages, metrics, files."),
     "logs": Listed(RUN, _SHORT, "Print the logs of jobs. With -f, follow them until the jobs end."),
     "show": Listed(RUN, _SHORT, "Show a job: its state, command line, arguments, metrics and files."),
-    "wait": Listed(RUN, _SHORT, "Wait until a job ends, and exit with a code for its state."),
+    "wait": Listed(RUN, _SHORT, "Wait until jobs end, and exit with a code for their states."),
     "stop": Listed(RUN, _SHORT, "Cancel jobs."),
     "rerun": Listed(RUN, _SHORT, "Run the command line of a job again, with the current files."),
     "rm": Listed(RUN, _SHORT, "Delete ended jobs with their logs and files."),

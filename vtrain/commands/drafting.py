@@ -131,9 +131,9 @@ def prepare_for(
 ) -> tuple[Session, Place, Prepared]:
     """The plan of the draft's job, with its session and the place of its packages.
 
-    Warns of a name for an image where none is made. Raises ConfigError where a service is given no image.
+    Warns of a name for an image where none is made. Raises ConfigError where an image is needed.
     """
-    if draft.lacks_image and not target.backend.is_local:
+    if draft.lacks_image and target.backend.image_form is not None:
         draft = _with_proposed_image(draft, target.console, taken=line.spec.yes)
     trainer, name = line.trainer, gpu.output_image_uri if gpu is not None else None
     baked = is_baked(target, draft, packages, trainer, container)

@@ -68,7 +68,7 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     if not failed or not all(map(_stays, documents)):
         _sum_up(console, documents, dry_run=run.dry_run, tells_kept=search.tells_kept)
     if run.dry_run:
-        _tell_usage(console, search, documents)
+        _tell_usage(console, search, documents, age=prune.older_than or OLDER_THAN)
     if failed:
         items = "1 item" if failed == 1 else f"{failed} items"
         raise StorageError(f"{items} could not be removed.", hint="STATUS says why.")
@@ -137,7 +137,7 @@ def _document(candidate: Candidate, kept: str, *, dry_run: bool) -> dict[str, An
     }
 
 
-def _tell_usage(console: Console, search: Search, documents: list[dict[str, Any]]) -> None:
+def _tell_usage(console: Console, search: Search, documents: list[dict[str, Any]], *, age: str) -> None:
     """A line for each kind: what is there, and how much of it would go."""
     found = [*usage_of_home(search.home)] if search.wants(*ON_MACHINE) else []
     for backend in every_backend() if search.wants(*ON_ENGINE) else ():
@@ -150,7 +150,7 @@ def _tell_usage(console: Console, search: Search, documents: list[dict[str, Any]
         if search.wants(*usage.kinds):
             console.status(f"{words}; {len(going)} would go, {size_in_words(sum(e['size'] for e in going))}.")
         elif usage.size and not search.kinds:
-            console.status(f"{words}; they stay unless you ask: vtrain gc --kind={OUTPUT}")
+            console.status(f"{words}; only --kind={OUTPUT} removes those older than {age}.")
 
 
 def _stays(document: dict[str, Any]) -> bool:

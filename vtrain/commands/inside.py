@@ -29,6 +29,7 @@ from vtrain.errors import (
 from vtrain.flags.options import CommonFlags, CopyFlags, JobNameFlag, PlaceFlags, TaskFlag
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.names import TUNING_JOB
+from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import CANCELLING, has_ended, short
 from vtrain.output.trials import best_trials
 from vtrain.rooted import Found, Root
@@ -191,7 +192,7 @@ def _find(
     place = "/".join(relative.parts)
     there = [found for root in roots if (found := _followed(root, place, roots)) is not None]
     if not there:
-        raise NotFoundError(f"The job has no {path or 'output folder'}.", hint=_what_there_is(roots))
+        raise NotFoundError(f"The job has no {path or 'output folder'}.", hint=_what_there_is(path, roots))
     found = there[0]
     if path and found.is_folder() and not _has_files(found):
         # vtrain makes model/ and its like before the trainer starts, which may write beside itself instead.
@@ -261,14 +262,17 @@ def _link_in_the_way(source: Root, target: Path, *, below: bool) -> Path | None:
     return next((place for place in places if place.is_symlink()), None)
 
 
-def _what_there_is(roots: tuple[Root, ...]) -> str:
+def _what_there_is(path: str, roots: tuple[Root, ...]) -> str:
+    """A hint with the name nearest to the path, or with all names; folders without a file are left out."""
     names = [
         found.name + "/" * found.is_folder
         for root in roots
         for found in sorted(root.entries(), key=lambda found: found.name)
+        if not found.is_folder or _has_files(root.below(found.name))
     ]
     more = ", …" if len(names) > MOST_NAMED else ""
-    return f"It has {', '.join(names[:MOST_NAMED])}{more}." if names else "It has written no files."
+    listed = f"It has {', '.join(names[:MOST_NAMED])}{more}." if names else "It has written no files."
+    return did_you_mean(path, names, otherwise=listed)
 
 
 def _elsewhere(

@@ -115,7 +115,8 @@ def _watch(
 ) -> None:
     """Draw the list in its place until Ctrl-C. Raises UsageError where it cannot be drawn."""
     if not sys.stdout.isatty() or common.format:
-        raise UsageError("--watch draws a table on a terminal.", hint="Leave out --watch, or --format.")
+        hint = "Leave out --format." if sys.stdout.isatty() else "Leave out --watch."
+        raise UsageError("--watch draws a table on a terminal.", hint=hint)
     from vtrain.commands.selection import LIST_TABLE, Selection
     from vtrain.output.live_table import LiveTable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Iterable
 
 from vtrain.backends import HoldingBackend, Holdings, Query
@@ -16,7 +17,8 @@ from vtrain.commands.session import (
     open_named,
     resource_document,
 )
-from vtrain.core.references import command_about, shown_name, with_shown_names
+from vtrain.commands.watching import CANCEL, DETACH, Wait, interrupt_action, stay_to_the_end, wait_seconds
+from vtrain.core.references import LAST, command_about, shown_name, with_shown_names
 from vtrain.errors import (
     CommandError,
     ConfigError,
@@ -26,7 +28,16 @@ from vtrain.errors import (
     UsageError,
     VtrainError,
 )
-from vtrain.flags.options import CommonFlags, JobListFlags, JobsFlag, JobsToStopFlag, NameFlag, PlaceFlags
+from vtrain.flags.options import (
+    CommonFlags,
+    InterruptFlag,
+    JobListFlags,
+    JobsFlag,
+    JobsToStopFlag,
+    NameFlag,
+    PlaceFlags,
+    TimeoutFlag,
+)
 from vtrain.messages.names import ResourceKind, kind_of
 from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
@@ -112,6 +123,38 @@ def _each(console: Console, words: Iterable[str], act: Callable[[str], None]) ->
             code = code or error.exit_code
     if code:
         raise CommandError("", code)
+
+
+def wait_for_all(
+    jobs: JobsFlag,
+    waiting: TimeoutFlag,
+    interrupt: InterruptFlag,
+    place: PlaceFlags,
+    common: CommonFlags,
+    *,
+    kind: ResourceKind,
+) -> None:
+    """Stay until all of these jobs have ended. Ctrl-C leaves them all, or cancels them all."""
+    console = open_console(common)
+    on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
+    timeout = wait_seconds(waiting.wait_timeout)
+    found = {
+        text: open_named(common, place, text, kind, about_running=True, console=console)
+        for text in jobs.jobs or [LAST]
+    }
+    until = time.monotonic() + (timeout or 0.0)
+
+    def wait_for(word: str) -> None:
+        rest = None if timeout is None else max(0.0, round(until - time.monotonic(), 1))
+        stay_to_the_end(*found[word], Wait(timeout=rest, on_interrupt=on_interrupt))
+
+    try:
+        _each(console, found, wait_for)
+    except (InterruptedByUser, TerminatedBySignal):
+        for session, name in found.values() if on_interrupt == CANCEL and len(found) > 1 else ():
+            if not has_ended(session.jobs.get(name).state):
+                _cancel(session, name)
+        raise
 
 
 def _cancel(session: Session, name: str) -> None:

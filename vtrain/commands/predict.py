@@ -33,8 +33,6 @@ PREDICTIONS = "predictions"
 
 def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Serve a version of a model, ask it once, and print its predictions."""
-    if spec.json_request is None:
-        raise UsageError(f"{FLAG}=FILE must be given.")
     request = read_request(spec.json_request)
     target, name = _find(model, place, common)
     registry = target.backend.open_models(
@@ -67,8 +65,6 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
 
 def predict_job(job: NewestFlag, spec: PredictFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Serve the model that a job has written, in the versions that it ran with, and ask it once."""
-    if spec.json_request is None:
-        raise UsageError(f"{FLAG}=FILE must be given.")
     request = read_request(spec.json_request)
     target = find_target(common, place, name=job.text, newest=True)
     session = target.open()
@@ -89,7 +85,9 @@ def predict_job(job: NewestFlag, spec: PredictFlags, place: PlaceFlags, common: 
         names = sorted({file for _, file in known})
         raise NotFoundError(
             f"The job has written no model that can be served: {', '.join(names)}.",
-            hint=f"They are looked for in {folder}." if uri else "",
+            hint=f"A trainer saves its model in the folder that AIP_MODEL_DIR names: here {folder}."
+            if uri
+            else "",
         )
     _check_trust(spec, foreign_part(folder))
     image = ModelContainerSpec(image_uri=_SERVED_BY[family])
@@ -114,8 +112,10 @@ _SERVED_BY = {
 """Images by whose rules the files of a family are served."""
 
 
-def read_request(text: str) -> dict[str, Any]:
+def read_request(text: str | None) -> dict[str, Any]:
     """The request, itself or in a file; `-` is standard input. Raises ConfigError for anything else."""
+    if text is None:
+        raise UsageError(f"{FLAG}=FILE must be given.", hint=f"For example: {FLAG}='{_REQUEST}'")
     is_itself = text.lstrip().startswith(("{", "["))
     origin = "the text" if is_itself else origin_of(text)
     try:
@@ -131,7 +131,8 @@ def read_request(text: str) -> dict[str, Any]:
     return request
 
 
-_EXAMPLE = 'Write {"instances": [[1.0, 2.0], [3.0, 4.0]]}: a list with one item per prediction.'
+_REQUEST = '{"instances": [[1.0, 2.0], [3.0, 4.0]]}'
+_EXAMPLE = f"Write {_REQUEST}: a list with one item per prediction."
 
 
 def _find(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Target, str]:

@@ -148,10 +148,14 @@ COMMANDS = (
     ),
     CommandInfo(
         name="wait",
-        handler=_BY_NAME["wait"].handler,
-        details="The same as custom-jobs wait and hp-tuning-jobs wait.",
-        examples=(("Wait for the newest job", "vtrain wait"),),
-        flags=(NewestFlag, *_BY_NAME["wait"].flags[1:]),
+        handler="vtrain.commands.jobs:wait_for_all",
+        details="For one job the same as custom-jobs wait and hp-tuning-jobs wait. Without a name it is the "
+        "newest job. Of several jobs the first one that did not succeed decides the exit code.",
+        examples=(
+            ("Wait for the newest job", "vtrain wait"),
+            ("Wait for two jobs", "vtrain wait mnist digits"),
+        ),
+        flags=(JobsFlag, *_BY_NAME["wait"].flags[1:]),
         fixed={"kind": ANY_JOB},
     ),
     CommandInfo(

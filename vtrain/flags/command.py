@@ -159,19 +159,23 @@ class FlagCommand(WithHelp, TyperCommand):
             if not option.startswith("-"):
                 raise
             known = {opt for p in self.params for opt in p.opts}
+            if not hasattr(error, "possibilities"):  # a switch, with a value
+                value = next(word for word in args if word.startswith(f"{option}=")).partition("=")[2]
+                near = _meant(option, takes_value)
+                hint = f"Did you mean {near}={shlex.quote(value)}?" if near else f"Write {option} alone."
+                raise UsageError(error.format_message(), hint=hint) from None
             hint = f"See '{ctx.command_path} --help'."
             if self.info.takes_remainder:
                 hint = self._place_of(_with_values(option, args, known), ctx)
-            if not hasattr(error, "possibilities"):
-                raise UsageError(error.format_message(), hint=hint) from None
             # Of the names that the parser offers, most share two letters with what was meant.
-            from vtrain.flags.synonyms import FLAGS, meant
-
-            near = meant(option, FLAGS, lambda target: target.partition("=")[0] in known)
-            near = near or nearest(option, error.possibilities or (), cutoff=_NEAR)
+            near = _meant(option, known) or nearest(option, error.possibilities or (), cutoff=_NEAR)
             message = f"No such option: {option}" + (f" (did you mean {near}?)" if near else "")
             raise UsageError(message, hint=hint) from None
         if ctx.args and not ctx.resilient_parsing:
+            before = next((one for one, word in pairwise(args) if word == ctx.args[0]), "")
+            if near := _meant(before, takes_value):
+                hint = f"Did you mean {near}={shlex.quote(ctx.args[0])}?"
+                raise UsageError(f"{self.info.name} does not take {ctx.args[0]!r}.", hint=hint)
             raise self._extra_words(ctx)
         return []
 
@@ -208,10 +212,20 @@ class FlagCommand(WithHelp, TyperCommand):
         flags = (
             f"--local-package-path={path} --python-module=MODULE" if is_folder else f"--script={path}{place}"
         )
+        if self.info.name == "create" and not (ctx.params.get("display_name") or ctx.params.get("config")):
+            name = os.path.splitext(os.path.basename(os.path.abspath(word)))[0]  # noqa: PTH100, PTH119, PTH122
+            flags += f" --display-name={shlex.quote(name)}"
         short = "vtrain submit" if self.info.name == "create" else "vtrain run"
         rest = f"{path} -m MODULE" if is_folder else path
         others = "" if "hp-tuning-jobs" in ctx.command_path else f", or: {short} {rest}"
         return UsageError(message, hint=f"Write {flags}{others}")
+
+
+def _meant(option: str, flags: Collection[str]) -> str:
+    """The one of these flags that an option of another program means; empty if there is none."""
+    from vtrain.flags.synonyms import FLAGS, meant
+
+    return meant(option, FLAGS, lambda target: target.partition("=")[0] in flags)
 
 
 def _with_values(option: str, args: list[str], known: set[str]) -> list[str]:

@@ -43,8 +43,9 @@ def study_file(space: SpaceFlags, flags: TuningFlags) -> ConfigFile:
     """
     file = read_tuning_file(flags) if flags.config is not None else None
     if file is None and not (space.param and space.metric):
+        wanted = (("--param=NAME=VALUES", space.param), ("--metric=NAME:max|min", space.metric))
         raise UsageError(
-            "Which parameters to try, and what counts, is not given.",
+            f"{' and '.join(flag for flag, given in wanted if not given)} must be given.",
             hint="For example: --param lr=1e-4..0.1:log --metric accuracy:max",
         )
     for flag, count in (("-n", flags.max_trial_count), ("-j", flags.parallel_trial_count)):
