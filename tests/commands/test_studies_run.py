@@ -196,7 +196,9 @@ def test_a_study_goes_on_from_another(tune: Tune, vtrain: Any) -> None:
     found = trials_of(ended)
     assert [trial["parameters"][0]["value"] for trial in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert [trial["customJob"] for trial in found[:3]] == [trial["customJob"] for trial in first["trials"]]
-    assert json.loads(ended.out)["study"]["continueFrom"] == first["name"]
+    second = json.loads(ended.out)
+    assert second["study"]["continueFrom"] == first["name"]
+    assert second["startTime"] >= second["createTime"], "its own trials started it"
     printed = json.loads(vtrain("hp-tuning-jobs", "trials", "tune", "--sort-by=id", "--format=json").out)
     assert [(Path(each["modelDir"]) / "model.txt").read_text() for each in printed] == [*"12345"]
 
