@@ -27,6 +27,7 @@ from vtrain.errors import (
     TerminatedBySignal,
     UsageError,
     VtrainError,
+    refusal,
 )
 from vtrain.flags.command import (
     HELP_NAMES,
@@ -343,8 +344,7 @@ def _os_error(error: OSError) -> VtrainError:
             check_current_folder()
         except VtrainError as gone:
             return gone
-    place = f": {error.filename}" if error.filename else ""
-    return VtrainError(f"{error.strerror or error}{place}.")
+    return VtrainError(f"{refusal(error)}.")
 
 
 def _report(error: VtrainError, invocation: Invocation) -> int:

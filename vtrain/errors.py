@@ -223,3 +223,9 @@ class HungUp(TerminatedBySignal):
 
     exit_code = 129
     meaning = "hung up (SIGHUP): the terminal was closed"
+
+
+def refusal(error: OSError) -> str:
+    """The system's words, and the file that they are about: `Permission denied: out/model`."""
+    place = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{place}"

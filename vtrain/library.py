@@ -299,7 +299,7 @@ class _Collector:
         logger.warning(trouble)
 
     def heard_nothing(self, job: AnyJob, elapsed: float) -> None:
-        logger.info("%s for %.0f s, no line for a while: %s", short(job.state), elapsed, job.name)
+        logger.info("After %.0f s %s, no line for a while: %s", elapsed, short(job.state), job.name)
 
 
 def _lines(entry: LogEntry) -> Iterator[LogEntry]:

@@ -79,6 +79,14 @@ def test_two_scripts_of_one_folder_are_told_apart(vtrain: Any, two: Path) -> Non
     assert rows_of(vtrain("compare").out)["script"] == ["a/it's.py", "b/it's.py"]
 
 
+def test_the_script_of_a_study_is_that_of_its_trials(vtrain: Any, two: Path) -> None:
+    more = ["--param=lr=1..2", "--metric=accuracy:max", "-n", "1", "--algorithm=random-search"]
+    assert vtrain("tune", "train.py", "--backend=process", *more).code == 0
+    ended = vtrain("compare", "two", "@last")
+    assert rows_of(ended.out)["trials"] == ["–", "1"]
+    assert "script" not in rows_of(ended.out) and "script=train.py" in ended.err
+
+
 def test_a_job_without_a_package_is_compared_too(vtrain: Any, vtrain_home: Path) -> None:
     for number, image in (("1001", "a"), ("1002", "b")):
         pool = {"containerSpec": {"imageUri": image, "args": ["--password=hush-hush-1"]}, "replicaCount": 1}

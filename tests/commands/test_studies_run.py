@@ -192,11 +192,13 @@ def test_a_study_goes_on_from_another(tune: Tune, vtrain: Any) -> None:
     first = json.loads(tune("good", "--display-name=first", trials=3).out)
     ended = tune("good", "--continue-from=first", trials=5)
     assert ended.code == 0, ended.err
-    assert re.findall(r"^Trial (\d) SUCCEEDED after", ended.err, re.MULTILINE) == ["4", "5"]
+    assert sorted(re.findall(r"^Trial (\d) SUCCEEDED after", ended.err, re.MULTILINE)) == ["4", "5"]
     found = trials_of(ended)
     assert [trial["parameters"][0]["value"] for trial in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert [trial["customJob"] for trial in found[:3]] == [trial["customJob"] for trial in first["trials"]]
-    assert json.loads(ended.out)["study"]["continueFrom"] == first["name"]
+    second = json.loads(ended.out)
+    assert second["study"]["continueFrom"] == first["name"]
+    assert second["startTime"] >= second["createTime"], "its own trials started it"
     printed = json.loads(vtrain("hp-tuning-jobs", "trials", "tune", "--sort-by=id", "--format=json").out)
     assert [(Path(each["modelDir"]) / "model.txt").read_text() for each in printed] == [*"12345"]
 

@@ -10,7 +10,7 @@ import pytest
 from lib.privileges import run_bound
 from lib.stored_jobs import add_job
 
-from vtrain.commands.watching import CANCEL, DETACH, Stay, stay
+from vtrain.commands.watching import CANCEL, DETACH, JobWatcher, Stay, stay
 from vtrain.errors import InterruptedByUser
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
@@ -96,6 +96,11 @@ def test_a_second_interrupt_that_comes_at_once_kills_too(capfd: pytest.CaptureFi
     backend = InterruptedAtOnce("JOB_STATE_RUNNING")
     interrupted(backend, CANCEL)
     assert backend.state == "JOB_STATE_CANCELLED"
+
+
+def test_silence_names_the_time_of_the_wait_and_not_of_the_state(capfd: pytest.CaptureFixture[str]) -> None:
+    JobWatcher(Console(), None).heard_nothing(CustomJob(name=NAME, state="JOB_STATE_RUNNING"), 71.0)
+    assert capfd.readouterr().err == f"After 1:11 RUNNING, no line for a while: {NAME}\n"
 
 
 def test_an_output_folder_that_cannot_be_read_hides_no_verdict(vtrain_home: Path) -> None:

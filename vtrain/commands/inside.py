@@ -25,6 +25,7 @@ from vtrain.errors import (
     StorageError,
     UnavailableError,
     UsageError,
+    refusal,
 )
 from vtrain.flags.options import CommonFlags, CopyFlags, JobNameFlag, PlaceFlags, TaskFlag
 from vtrain.messages.custom_job import CustomJob
@@ -304,7 +305,7 @@ def _copy_folder(source: Root, target: Path) -> None:
             _describe(into, folder)
     if failed:
         count = "1 file" if len(failed) == 1 else f"{len(failed)} files"
-        raise StorageError(f"{count} could not be copied. The first: {failed[0]}.") from failed[0]
+        raise StorageError(f"{count} could not be copied. The first: {refusal(failed[0])}.") from failed[0]
 
 
 def _copy_one(source: Root, found: Found, into: Root) -> None:

@@ -137,7 +137,9 @@ class JobWatcher:
         if self._trials is not None and self._trials.has_told(SILENCE):
             return
         if not self.console.has_status_line:
-            self.console.progress(f"{short(job.state)} for {clock(elapsed)}, no line for a while: {job.name}")
+            self.console.progress(
+                f"After {clock(elapsed)} {short(job.state)}, no line for a while: {job.name}"
+            )
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):

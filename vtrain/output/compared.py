@@ -121,11 +121,16 @@ def package_of(job: Job, home: Path) -> Path | None:
     snapshot = Home(home).job(job.name).path / SNAPSHOT
     if snapshot.is_file():
         return snapshot
+    return _own_package(job, home)
+
+
+def _own_package(job: Job, home: Path) -> Path | None:
+    """The trainer's package, with its metadata; None where it is not on this machine."""
     task = _task(job)
     if not isinstance(task, PythonPackageSpec) or not task.package_uris:
         return None
     with suppress(ConfigError):  # a bucket of the real Cloud Storage
-        path = LocalBuckets(home).local_path(task.package_uris[0])
+        path = LocalBuckets(home).local_path(task.package_uris[-1])  # the trainer comes last
         return path if path.is_file() else None
     return None
 
@@ -142,8 +147,8 @@ def _setup(job: Job, home: Path | None) -> Document:
             uri.rpartition("/")[2].removesuffix(".tar.gz").removesuffix(".whl") for uri in task.package_uris
         )
         found["module"] = task.python_module.replace(SCRIPT_PACKAGE, "")
-        package = package_of(job, home) if home is not None else None
-        if package is not None and package.name != SNAPSHOT:
+        package = _own_package(job, home) if home is not None else None
+        if package is not None:
             with suppress(PackagingError, OSError):
                 metadata = read_metadata(package)
                 found["script"] = script_of(package)

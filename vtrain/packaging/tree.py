@@ -206,7 +206,11 @@ def pack_file(folder: Path, path: str) -> PackedFile:
         status = (folder / path).stat()
         content = file_digest(folder / path, status.st_size)
     except OSError as error:
-        raise PackagingError(f"Cannot read {printable(path)}: {error.strerror}.") from None
+        shown = printable(path)
+        raise PackagingError(
+            f"Cannot read {shown}: {error.strerror}.",
+            hint=f"Make it readable, or exclude it: write {shown} into .vtrainignore.",
+        ) from None
     return PackedFile(path=path, size=status.st_size, executable=bool(status.st_mode & 0o100), digest=content)
 
 

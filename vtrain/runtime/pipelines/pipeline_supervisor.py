@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
+from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, refusal
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
@@ -72,7 +72,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             except OSError as error:
                 if lacks_room(error):
                     raise
-                return _failed(f"The dataset cannot be split: {error}.", "DATASET_FAILED")
+                return _failed(f"The dataset cannot be split: {refusal(error)}.", "DATASET_FAILED")
             self._submit(data)
         job = self._task_job()
         if job is None:

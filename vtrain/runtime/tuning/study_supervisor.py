@@ -320,9 +320,10 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
             return
         if self._job.state == states.PENDING and set(now.values()) != {REQUESTED}:
             self._log.say(RUNNING)
-            # The first trials may have ended since the last look.
-            started = (record.start_time for record in self._trials.records if record.start_time)
-            self._change(state=states.RUNNING, start_time=min(started, default=timestamp()))
+            # The first trials may have ended since the last look; those of an earlier study started with it.
+            starts = [record.start_time for record in self._trials.records]
+            own = (start for start in starts if start >= self._job.create_time)
+            self._change(state=states.RUNNING, start_time=min(own, default=timestamp()))
         else:
             self._change()
         self._told = now
