@@ -34,8 +34,8 @@ ROOT = Path(__file__).resolve().parents[1]
 COLUMNS, LINES = 100, 200
 PICTURES = {
     "terminal": (
-        "vtrain run examples/script/train.py -- --steps=20",
-        "vtrain run broken/train.py -- --steps=20",
+        "vtrain run examples/script -- --steps=20",
+        "vtrain run broken -- --steps=20",
     ),
     "pictures/replicas": ("vtrain run examples/distributed -m trainer.task --replicas=3 --environment=new",),
     "pictures/tuning": (

@@ -55,6 +55,12 @@ def test_a_dry_run_tells_what_would_be_built(vtrain, trainer: Path) -> None:
     assert ended.err.startswith(f"Would build {ended.out.strip()} on {BASE}: 2 files")
 
 
+def test_a_dry_run_tells_what_would_be_pushed(vtrain, trainer: Path) -> None:
+    ended = vtrain(*image_flags(trainer), "--dry-run", "--output-image-uri=gcr.io/p/t:1", "--push")
+    assert ended.code == 0
+    assert ended.err.endswith("\nWould push gcr.io/p/t:1.\n")
+
+
 def test_a_dry_run_prints_the_document_of_the_real_run(vtrain, trainer: Path) -> None:
     flags = ("--dry-run", "--format=json", "--output-image-uri=gcr.io/p/t:1")
     ended = vtrain(*image_flags(trainer), *flags)

@@ -52,6 +52,8 @@ def image(
     name = build.output_image_uri or plan.name
     if run.dry_run:
         console.progress(would_make(plan))
+        if order.push:
+            console.progress(f"Would push {name}.")
         made = MadeImage(name=name, id="", digest="", built=False)
     else:
         with live_progress(console) as tell:
