@@ -69,12 +69,9 @@ def list_files(
     """The same of resources in files, `shown` as the API has them; without an order the newest first."""
     if call.text("orderBy").strip():
         return list_all(call, map(shown, files.below(call.parent)), listed=listed, test_of=test_of)
-
-    def pages(size: int, token: str) -> tuple[list[Document], str]:
-        found, token = files.page(call.parent, size, token)
-        return [shown(one) for one in found], token
-
-    return list_page(call, pages, listed=listed, test_of=test_of)
+    passes, size, token = _asked(call, test_of)
+    found, token = files.page(call.parent, size, token, lambda one: passes(shown(one)))
+    return _answer(call, map(shown, found), token, listed)
 
 
 def _asked(call: VertexCall, test_of: Callable[[Restriction], Test] | None) -> tuple[Test, int, str]:
