@@ -16,6 +16,7 @@ from vtrain.messages.structs import Resource
 R = TypeVar("R", bound=Resource)
 PAGE = 100
 LARGEST_PAGE = 1000
+LARGEST_INT32 = 2**31 - 1
 Pages = Callable[[int, str], tuple[list[Document], str]]
 """A page of at most so many documents behind a token, and the next token."""
 
@@ -106,6 +107,6 @@ def _key(value: Any) -> tuple[bool, Any]:
 def page_size(value: Any, usual: int) -> int:
     """The size that a request asks for, or the usual one. Raises VertexRefusal for another value."""
     text = str(value or 0)
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= LARGEST_INT32):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
     return min(int(text), LARGEST_PAGE) or usual
