@@ -110,6 +110,12 @@ def test_a_number_of_a_query(http: Http, number: str) -> None:
     refused(http, "POST", f"/upload{objects}?uploadType=media&name=x&ifGenerationMatch={number}", "x")
 
 
+def test_the_largest_size_of_a_page_means_the_largest_page(http: Http) -> None:
+    for collection in ("customJobs", "models", "endpoints"):
+        assert http("GET", f"/v1/{PARENT}/{collection}?pageSize={2**31 - 1}").status == 200
+        refused(http, "GET", f"/v1/{PARENT}/{collection}?pageSize={2**31}")
+
+
 @pytest.mark.parametrize("number", ["9" * 310, "9" * 5000])
 def test_a_number_of_a_range(http: Http, number: str) -> None:
     path = "/download/storage/v1/b/bucket/o/object?alt=media"

@@ -107,6 +107,25 @@ def test_a_page_reads_what_it_answers(tmp_path: Path) -> None:
     assert [one.name for one in read] == names[18::-1] and not token
 
 
+def test_a_page_of_what_a_filter_lets_through_looks_at_each_file_once(
+    http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        made(http, "datasets", displayName=f"sought {number}")
+    walks = []
+    usual = ResourceFiles._paths
+
+    def counted(files: Any, parent: str) -> Any:
+        walks.append(parent)
+        return usual(files, parent)
+
+    monkeypatch.setattr(ResourceFiles, "_paths", counted)
+    for text, number in (("display_name:sought display_name:0", 1), ('display_name="nothing"', 0)):
+        page = http("GET", f"{PARENT}/datasets?pageSize=1&filter={quote(text)}").document
+        assert (len(page.get("datasets", ())), len(walks)) == (number, 1), page
+        walks.clear()
+
+
 def test_who_removes_what_a_page_has_listed_finds_the_rest_on_the_next(http: Http) -> None:
     names = [made(http, "datasets", displayName=f"paged {number}")["name"] for number in range(7)]
     found, token = list[str](), ""

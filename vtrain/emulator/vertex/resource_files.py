@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -72,23 +72,30 @@ class ResourceFiles(Generic[R]):
         """
         return self.page(parent, sys.maxsize, "")[0]
 
-    def page(self, parent: str, size: int, token: str) -> tuple[list[R], str]:
-        """So many of these behind a token, and the token of the next page.
+    def page(
+        self, parent: str, size: int, token: str, passes: Callable[[R], bool] = lambda _: True
+    ) -> tuple[list[R], str]:
+        """So many of these behind a token that pass a test, and the token of the next page.
 
-        There are fewer where files are damaged, and more where some were made at the same microsecond.
+        There are more where some were made at the same microsecond.
         """
         marks = {file: mark for file in self._paths(parent) if (mark := _mark(file))}
         moments = {file: self._moment(file, mark) for file, mark in marks.items()}
         newest = sorted(moments, key=lambda file: (moments[file], file.name), reverse=True)
         left = [file for file in newest if not token or moments[file] < int(token)]
-        end = size
-        while end < len(left) and moments[left[end]] == moments[left[end - 1]]:
-            end += 1
-        found = []
-        for file in left[:end]:
-            with suppress(*_DAMAGED):
-                found.append(self._load(file))
-        return found, str(moments[left[end - 1]]) if end < len(left) else ""
+        found: list[R] = []
+        last = 0
+        for file in left:
+            if len(found) >= size and moments[file] != last:
+                return found, str(last)
+            last = moments[file]
+            try:
+                one = self._load(file)
+            except _DAMAGED:
+                continue
+            if passes(one):
+                found.append(one)
+        return found, ""
 
     def _paths(self, parent: str) -> Iterable[Path]:
         if len(self._collections) > 1:

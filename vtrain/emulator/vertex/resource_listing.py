@@ -16,6 +16,7 @@ from vtrain.messages.structs import Resource
 R = TypeVar("R", bound=Resource)
 PAGE = 100
 LARGEST_PAGE = 1000
+LARGEST_INT32 = 2**31 - 1
 Pages = Callable[[int, str], tuple[list[Document], str]]
 """A page of at most so many documents behind a token, and the next token."""
 
@@ -69,12 +70,9 @@ def list_files(
     """The same of resources in files, `shown` as the API has them; without an order the newest first."""
     if call.text("orderBy").strip():
         return list_all(call, map(shown, files.below(call.parent)), listed=listed, test_of=test_of)
-
-    def pages(size: int, token: str) -> tuple[list[Document], str]:
-        found, token = files.page(call.parent, size, token)
-        return [shown(one) for one in found], token
-
-    return list_page(call, pages, listed=listed, test_of=test_of)
+    passes, size, token = _asked(call, test_of)
+    found, token = files.page(call.parent, size, token, lambda one: passes(shown(one)))
+    return _answer(call, map(shown, found), token, listed)
 
 
 def _asked(call: VertexCall, test_of: Callable[[Restriction], Test] | None) -> tuple[Test, int, str]:
@@ -109,6 +107,6 @@ def _key(value: Any) -> tuple[bool, Any]:
 def page_size(value: Any, usual: int) -> int:
     """The size that a request asks for, or the usual one. Raises VertexRefusal for another value."""
     text = str(value or 0)
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= LARGEST_INT32):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
     return min(int(text), LARGEST_PAGE) or usual
