@@ -215,7 +215,7 @@ def explore(session: nox.Session) -> None:
 
 @nox.session
 def mutants(session: nox.Session) -> None:
-    """Small changes anywhere in vtrain, at random: how many the tests notice, by package; 70 % have to be.
+    """Small changes anywhere in vtrain, at random, and how many of them the tests notice, by package.
 
     By hand: it takes two hours. VTRAIN_CI_SEED repeats a run, and `-- ::10` takes every tenth change of it.
     """
