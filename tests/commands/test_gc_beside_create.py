@@ -13,11 +13,10 @@ import pytest
 from lib.waiting import wait_until
 
 from vtrain.backends.docker import garbage
-from vtrain.backends.local import LocalBackend
 from vtrain.containers.engine import HOME_LABEL, JOB_LABEL
 from vtrain.core import submission
 from vtrain.privacy import home_label
-from vtrain.runtime import enrolment
+from vtrain.runtime import enrolment, supervisor_process
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.gc import candidate
 from vtrain.runtime.gc.candidate import Search
@@ -100,7 +99,7 @@ def collector(
     made.behind(submission, "package_and_stage")
     made.behind(JobFolder, "make")
     made.behind(enrolment, "_insert")
-    made.behind(LocalBackend, "_spawn_supervisor")
+    made.behind(supervisor_process, "start_supervisor")
     return made
 
 
