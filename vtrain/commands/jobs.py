@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Callable, Iterable
 
 from vtrain.backends import HoldingBackend, Holdings, Query
@@ -17,8 +16,7 @@ from vtrain.commands.session import (
     open_named,
     resource_document,
 )
-from vtrain.commands.watching import CANCEL, DETACH, Wait, interrupt_action, stay_to_the_end, wait_seconds
-from vtrain.core.references import LAST, command_about, shown_name, with_shown_names
+from vtrain.core.references import command_about, shown_name, with_shown_names
 from vtrain.errors import (
     CommandError,
     ConfigError,
@@ -28,16 +26,7 @@ from vtrain.errors import (
     UsageError,
     VtrainError,
 )
-from vtrain.flags.options import (
-    CommonFlags,
-    InterruptFlag,
-    JobListFlags,
-    JobsFlag,
-    JobsToStopFlag,
-    NameFlag,
-    PlaceFlags,
-    TimeoutFlag,
-)
+from vtrain.flags.options import CommonFlags, JobListFlags, JobsFlag, JobsToStopFlag, NameFlag, PlaceFlags
 from vtrain.messages.names import ResourceKind, kind_of
 from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
@@ -55,7 +44,7 @@ def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Res
 
 def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """Ask a job to end; the answer for one of this machine that has ended already is its state."""
-    _cancel(*open_named(common, place, job.text, kind, about_running=True, only_one=True))
+    ask_to_end(*open_named(common, place, job.text, kind, about_running=True, only_one=True))
 
 
 def stop(
@@ -70,10 +59,10 @@ def stop(
         raise UsageError("stop needs a job.", hint="The newest:\n$ vtrain stop @last")
     if every.all:
         words = _all_going(console, place, common, kind)
-    _each(
+    for_each(
         console,
         words,
-        lambda word: _cancel(
+        lambda word: ask_to_end(
             *open_named(common, place, word, kind, about_running=True, only_one=True, console=console)
         ),
     )
@@ -106,7 +95,7 @@ def _all_going(
     return [job.name for job in going]
 
 
-def _each(console: Console, words: Iterable[str], act: Callable[[str], None]) -> None:
+def for_each(console: Console, words: Iterable[str], act: Callable[[str], None]) -> None:
     """Do the same to each job. Of several, one that fails keeps nobody from the next; CommandError tells."""
     wanted = [*dict.fromkeys(words)]
     code = 0
@@ -125,39 +114,7 @@ def _each(console: Console, words: Iterable[str], act: Callable[[str], None]) ->
         raise CommandError("", code)
 
 
-def wait_for_all(
-    jobs: JobsFlag,
-    waiting: TimeoutFlag,
-    interrupt: InterruptFlag,
-    place: PlaceFlags,
-    common: CommonFlags,
-    *,
-    kind: ResourceKind,
-) -> None:
-    """Stay until all of these jobs have ended. Ctrl-C leaves them all, or cancels them all."""
-    console = open_console(common)
-    on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
-    timeout = wait_seconds(waiting.wait_timeout)
-    found = {
-        text: open_named(common, place, text, kind, about_running=True, console=console)
-        for text in jobs.jobs or [LAST]
-    }
-    until = time.monotonic() + (timeout or 0.0)
-
-    def wait_for(word: str) -> None:
-        rest = None if timeout is None else max(0.0, round(until - time.monotonic(), 1))
-        stay_to_the_end(*found[word], Wait(timeout=rest, on_interrupt=on_interrupt))
-
-    try:
-        _each(console, found, wait_for)
-    except (InterruptedByUser, TerminatedBySignal):
-        for session, name in found.values() if on_interrupt == CANCEL and len(found) > 1 else ():
-            if not has_ended(session.jobs.get(name).state):
-                _cancel(session, name)
-        raise
-
-
-def _cancel(session: Session, name: str) -> None:
+def ask_to_end(session: Session, name: str) -> None:
     state = session.jobs.get(name).state if session.is_local else ""
     if has_ended(state):
         noun = kind_of(name).noun
@@ -179,7 +136,7 @@ def remove(jobs: JobsFlag, place: PlaceFlags, common: CommonFlags, *, kind: Reso
     console = open_console(common)
     if not jobs.jobs:
         raise UsageError("rm needs a job.", hint="See what there is:\n$ vtrain ps")
-    _each(
+    for_each(
         console,
         jobs.jobs,
         lambda word: _delete(*open_named(common, place, word, kind, only_one=True, console=console)),

@@ -148,7 +148,7 @@ COMMANDS = (
     ),
     CommandInfo(
         name="wait",
-        handler="vtrain.commands.jobs:wait_for_all",
+        handler="vtrain.commands.watching:wait_for_all",
         details="For one job the same as custom-jobs wait and hp-tuning-jobs wait. Without a name it is the "
         "newest job. Of several jobs the first one that did not succeed decides the exit code.",
         examples=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -14,9 +15,9 @@ import msgspec
 
 from vtrain.backends import HostBackend, JobBackend
 from vtrain.commands.conclusion import conclude, how_to_go_on
-from vtrain.commands.session import Session, open_named, resource_document
+from vtrain.commands.session import Session, open_console, open_named, resource_document
 from vtrain.core.following import SILENCE, Follow, follow
-from vtrain.core.references import command_about, shown_name
+from vtrain.core.references import LAST, command_about, shown_name
 from vtrain.core.verdict import raise_verdict
 from vtrain.errors import (
     ConfigError,
@@ -30,6 +31,7 @@ from vtrain.flags.grammar import count_or_unlimited, duration_seconds
 from vtrain.flags.options import (
     CommonFlags,
     InterruptFlag,
+    JobsFlag,
     NameFlag,
     PlaceFlags,
     StreamFlags,
@@ -313,10 +315,41 @@ def wait(
     kind: ResourceKind,
 ) -> None:
     """Stay until a job ends."""
-    session, name = open_named(common, place, job.text, kind, about_running=True)
+    wait_for_all(JobsFlag(jobs=[job.text]), waiting, interrupt, place, common, kind=kind)
+
+
+def wait_for_all(
+    jobs: JobsFlag,
+    waiting: TimeoutFlag,
+    interrupt: InterruptFlag,
+    place: PlaceFlags,
+    common: CommonFlags,
+    *,
+    kind: ResourceKind,
+) -> None:
+    """Stay until all of these jobs have ended. Ctrl-C leaves them all, or cancels them all."""
+    from vtrain.commands.jobs import ask_to_end, for_each
+
+    console = open_console(common)
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     timeout = wait_seconds(waiting.wait_timeout)
-    stay_to_the_end(session, name, Wait(timeout=timeout, on_interrupt=on_interrupt))
+    found = {
+        text: open_named(common, place, text, kind, about_running=True, console=console)
+        for text in jobs.jobs or [LAST]
+    }
+    until = time.monotonic() + (timeout or 0.0)
+
+    def wait_for(word: str) -> None:
+        rest = None if timeout is None else max(0.0, round(until - time.monotonic(), 1))
+        stay_to_the_end(*found[word], Wait(timeout=rest, on_interrupt=on_interrupt))
+
+    try:
+        for_each(console, found, wait_for)
+    except (InterruptedByUser, TerminatedBySignal):
+        for session, name in found.values() if on_interrupt == CANCEL and len(found) > 1 else ():
+            if not has_ended(session.jobs.get(name).state):
+                ask_to_end(session, name)
+        raise
 
 
 def interval(text: str) -> int | None:
