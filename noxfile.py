@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import nox
 
-nox.needs_version = ">=2024.4.15"
+nox.needs_version = ">=2025.2.9"
 nox.options.sessions = ["tests", "lint", "types", "docs"]
 nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
@@ -65,6 +67,7 @@ QUICK = [
     )
 ]
 """The folders of the tests of which most start no program; those that do are marked child."""
+ENVIRONMENT = (".[test,vertex,emulator,tuning]",)
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 """On Linux PyPI has builds for GPUs, of gigabytes, and never a version +cpu: so none of them is fetched."""
@@ -84,33 +87,61 @@ def _find_python(version: str) -> str | None:
 
 
 @nox.session
+def environment(session: nox.Session) -> None:
+    """The environment that most sessions share: a second one like it would take a minute to install."""
+    _install(session, *ENVIRONMENT)
+
+
+Run = Callable[[nox.Session], None]
+
+
+def in_environment(run: Run) -> Run:
+    """Make a session of this function, with the programs of the session `environment`."""
+
+    @functools.wraps(run)
+    def prepared(session: nox.Session) -> None:
+        shared, path = Path(nox.options.envdir, "environment").resolve(), os.environ["PATH"]
+        session.env["VIRTUAL_ENV"] = str(shared)
+        os.environ["PATH"] = os.pathsep.join([str(shared / "bin"), path])  # where nox looks for programs
+        try:
+            run(session)
+        finally:
+            os.environ["PATH"] = path
+
+    nox.session(prepared, venv_backend="none", requires=["environment"])
+    return run
+
+
+def on_each_python(run: Run) -> Run:
+    """Make sessions of the same on each Python, with environments of their own."""
+    for version in PYTHONS:
+
+        @nox.session(name=f"{run.__name__}-{version}", python=_find_python(version))
+        def run_on_it(session: nox.Session, version: str = version) -> None:
+            """The same on this Python; skipped where this machine has none."""
+            if session.python is None:
+                session.skip(f"neither PATH nor pyenv nor uv has Python {version}")
+            if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+                session.skip(f"the session {run.__name__} runs on this Python")
+            _install(session, *ENVIRONMENT)
+            run(session)
+
+    return run
+
+
+@on_each_python
+@in_environment
 def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
-    _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "--dist=worksteal", "-m", USUAL, *session.posargs)
 
 
-@nox.session
+@on_each_python
+@in_environment
 def quick(session: nox.Session) -> None:
     """The half of the tests that starts no program, in two minutes; a test that starts one fails here."""
-    _install(session, ".[test,vertex,emulator,tuning]")
     chosen = ("--no-children", "-m", f"not child and {USUAL}")
     session.run("pytest", "-n", "2", "--dist=worksteal", *chosen, *(session.posargs or QUICK))
-
-
-def _tests_on(version: str) -> None:
-    @nox.session(name=f"tests-{version}", python=_find_python(version))
-    def tests_on_it(session: nox.Session) -> None:
-        """The same on this Python; skipped where this machine has none."""
-        if session.python is None:
-            session.skip(f"neither PATH nor pyenv nor uv has Python {version}")
-        if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-            session.skip("the session tests runs on this Python")
-        tests(session)
-
-
-for _version in PYTHONS:
-    _tests_on(_version)
 
 
 @nox.session
@@ -152,10 +183,9 @@ def readme(session: nox.Session) -> None:
     session.run("pytest", "-m", "readme", *session.posargs)
 
 
-@nox.session
+@in_environment
 def pages(session: nox.Session) -> None:
     """What the README, the tutorial and the examples show, where it installs packages or trains for long."""
-    _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "-m", "pages", *session.posargs)
 
 
@@ -176,19 +206,18 @@ def api(session: nox.Session) -> None:
     session.run("pytest", "-m", "api", *session.posargs, env={"VTRAIN_REQUIRE_API": "1"})
 
 
-@nox.session
+@in_environment
 def end_to_end(session: nox.Session) -> None:
     """Jobs, builds and terminals from the command to the end of their processes, without Docker."""
-    _install(session, ".[test,vertex,emulator,tuning]")
     chosen = f"end_to_end and not docker and not engine and {ELSEWHERE}"
-    session.run("pytest", "-n", "2", "--dist=worksteal", "-m", chosen, *session.posargs)
+    # They wait half of their time: so twice as many as this machine is sure to have processors.
+    session.run("pytest", "-n", "4", "--dist=worksteal", "-m", chosen, *session.posargs)
 
 
-@nox.session
+@in_environment
 def engine(session: nox.Session) -> None:
     """All that needs a Docker engine; and, as root, engines that are stopped and killed while jobs run."""
-    _install(session, ".[test,vertex,emulator,tuning]")
-    session.run("pytest", "-n", "2", "-m", f"(docker or engine) and {ELSEWHERE}", *session.posargs)
+    session.run("pytest", "-n", "3", "-m", f"(docker or engine) and {ELSEWHERE}", *session.posargs)
 
 
 @nox.session
@@ -204,22 +233,20 @@ def chaos(session: nox.Session) -> None:
     session.run("pytest", "-n", "2", "-m", "chaos", *(session.posargs or ["tests/chaos"]), env=env)
 
 
-@nox.session
+@in_environment
 def explore(session: nox.Session) -> None:
     """The property tests with examples that no run has seen before; the usual run always takes the same."""
-    _install(session, ".[test,vertex,emulator,tuning]")
     profile = {"VTRAIN_HYPOTHESIS": "explore"}
     seed = [f"--hypothesis-seed={SEED}"] if SEED else []
     session.run("pytest", "-n", "2", "-m", f"hypothesis and {USUAL}", *seed, *session.posargs, env=profile)
 
 
-@nox.session
+@in_environment
 def mutants(session: nox.Session) -> None:
     """Small changes anywhere in vtrain, at random, and how many of them the tests notice, by package.
 
     By hand: it takes two hours. VTRAIN_CI_SEED repeats a run, and `-- ::10` takes every tenth change of it.
     """
-    _install(session, ".[test,vertex,emulator,tuning]")
     seed = SEED or str(random.randrange(1_000_000))
     markers = f"{ELSEWHERE} and not network"
     session.run("python", ".ci/mutate", seed, "300", markers, "45", *session.posargs)
@@ -228,7 +255,7 @@ def mutants(session: nox.Session) -> None:
 @nox.session
 def coverage(session: nox.Session) -> None:
     """Which lines the tests run, in percent by package, programs that they start included; slow, by hand."""
-    _install(session, ".[test,vertex,emulator,tuning]", "coverage>=7.10")
+    _install(session, *ENVIRONMENT, "coverage>=7.10")
     data = {"COVERAGE_FILE": str(Path(session.create_tmp()).resolve() / "data")}
     tests = session.posargs or ["-n", "2", "--dist=worksteal", "-m", USUAL]
     session.run("coverage", "erase", env=data)
@@ -247,29 +274,26 @@ def news(session: nox.Session) -> None:
     session.run("towncrier", action, *options)
 
 
-@nox.session
+@in_environment
 def gcloud(session: nox.Session) -> None:
     """The same lines for the installed gcloud and for vtrain; skipped without gcloud, which no index has."""
     if shutil.which("gcloud") is None:
         _skip(session, "GCLOUD", "gcloud is not installed")
-    _install(session, ".[test,vertex,emulator,tuning]")
-    session.run("pytest", "-n", "2", "-m", "gcloud", *session.posargs)
+    session.run("pytest", "-n", "4", "-m", "gcloud", *session.posargs)
 
 
-@nox.session
+@in_environment
 def sdk(session: nox.Session) -> None:
     """Programs of Google's Python library, and the contract tests on `vertex`, against the emulator."""
-    _install(session, ".[test,vertex,emulator,tuning]")
-    session.run("pytest", "-n", "2", "-m", "sdk", *session.posargs)
+    session.run("pytest", "-n", "4", "-m", "sdk", *session.posargs)
 
 
-@nox.session
+@in_environment
 def programs(session: nox.Session) -> None:
     """Programs as other people write them: old libraries, Prefect and Kubeflow, against the emulator.
 
     After that, `-R -- offline` runs those without containers where loopback is all of the network.
     """
-    _install(session, ".[test,vertex,emulator,tuning]")
     if session.posargs[:1] == ["offline"]:
         alone = ("unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
         argv = (*alone, "pytest", "-n", "4", "-m", "programs and not docker", *session.posargs[1:])

@@ -22,7 +22,17 @@ ROOT = Path(__file__).parents[1]
 TEST_COMMAND = re.compile(r"^ *(python3 -m venv .*&& .venv/bin/nox)$", re.MULTILINE)
 
 USUAL_SESSIONS = ("tests", "lint", "types", "docs")
-BY_HAND = ("tests-3.11", "tests-3.14", "coverage", "news", "mutants", "live", "gpu")
+BY_HAND = (
+    "quick",
+    "quick-3.11",
+    "quick-3.14",
+    *(f"tests-3.{minor}" for minor in range(10, 15)),
+    "coverage",
+    "news",
+    "mutants",
+    "live",
+    "gpu",
+)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -79,12 +89,13 @@ def sessions(noxfile: ast.Module) -> dict[str, set[str]]:
         _session_name(node): {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
         for node in functions
     }
-    return found | {f"tests-{version}": {version} for version in constant(noxfile, "PYTHONS")}
+    on_each = [f"{name}-{version}" for name in ("tests", "quick") for version in constant(noxfile, "PYTHONS")]
+    return found | {name: set() for name in on_each}
 
 
 def _session_name(function: ast.FunctionDef) -> str:
     """What the decorator says, else the function's name."""
-    (decorator,) = function.decorator_list
+    decorator = function.decorator_list[0]
     named = [word.value for word in getattr(decorator, "keywords", ()) if word.arg == "name"]
     return str(ast.literal_eval(named[0])) if named else function.name
 
@@ -93,7 +104,9 @@ def test_ci_runs_every_session_that_needs_nothing_of_ones_own(noxfile: ast.Modul
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (turns,) = re.findall(r"^turns=\((.+)\)$", run, re.MULTILINE)
     (named,) = re.findall(r"^\.venv/bin/nox -s \$\{turns\[VTRAIN_CI_SEED % 3\]\} (.+)$", run, re.MULTILINE)
-    assert {*turns.split(), *named.split(), *USUAL_SESSIONS, *BY_HAND} == sessions(noxfile).keys()
+    assert {*turns.split(), *named.split(), *USUAL_SESSIONS, *BY_HAND, "environment"} == sessions(
+        noxfile
+    ).keys()
     assert f"nox.options.sessions = {list(USUAL_SESSIONS)}" in ast.unparse(noxfile)
 
 
@@ -121,7 +134,9 @@ def test_contributing_lists_the_sessions_that_nox_lists() -> None:
     cells = re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
     rows = [name for cell in cells for name in re.findall(r"`([\w.-]+)`", cell)]
     assert sorted(rows) == sorted(re.findall(r"^[*-] (\S+) ->", listed, re.MULTILINE))
-    assert sorted(re.findall(r"^\* (\S+) ->", listed, re.MULTILINE)) == sorted(USUAL_SESSIONS)
+    assert sorted(re.findall(r"^\* (\S+) ->", listed, re.MULTILINE)) == sorted(
+        {*USUAL_SESSIONS, "environment"}
+    )
     assert tuple(rows[:4]) == USUAL_SESSIONS
     assert sorted(rows[-len(BY_HAND) :]) == sorted(BY_HAND)
 

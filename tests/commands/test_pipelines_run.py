@@ -182,8 +182,8 @@ def test_the_parts_of_a_dataset_go_with_the_end_of_the_job(
 def test_a_pipeline_is_cancelled_while_it_splits_its_dataset(
     train: Train, vtrain: Any, tmp_path: Path, vtrain_home: Path, *, killed: bool
 ) -> None:
-    with (tmp_path / "data.jsonl").open("wb") as file:  # half a minute's work
-        for _ in range(300):
+    with (tmp_path / "data.jsonl").open("wb") as file:  # seconds of work
+        for _ in range(50):
             file.write(b"{}\n" * 100_000)
     name = json.loads(train("data", f"--dataset={tmp_path / 'data.jsonl'}", wait=False).out)["name"]
     eventually(lambda: splits(vtrain_home))

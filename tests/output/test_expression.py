@@ -1,11 +1,11 @@
 """The filter language and the order of rows."""
 
-import time
 from datetime import datetime, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lib.pace import at_most
 
 from vtrain.errors import ConfigError
 from vtrain.output.language.expressions import parse_filter, parse_sort
@@ -209,9 +209,8 @@ def test_what_is_absent_is_no_time_where_others_have_one() -> None:
 
 
 def test_a_long_or_deep_filter_is_read_at_once_or_refused() -> None:
-    started = time.process_time()
-    assert parse_filter("name=" + "x" * 100_000).matches({"name": "x" * 100_000})
-    assert time.process_time() - started < 5
+    with at_most(5):
+        assert parse_filter("name=" + "x" * 100_000).matches({"name": "x" * 100_000})
     assert not parse_filter("NOT " * 20_001 + "n=1").matches({"n": 1})
     for deep in ("(" * 5000 + "n=1" + ")" * 5000, "pools" + ".filter(a" * 3000 + ")" * 3000):
         with pytest.raises(ConfigError, match="nested too deeply"):

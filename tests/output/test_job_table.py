@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from lib.pace import at_most
 
 from vtrain.output.job_table import JobRow, job_row, job_table
 from vtrain.output.layout import display_width
@@ -90,7 +91,6 @@ def test_a_state_has_its_colour_and_the_columns_stay_straight() -> None:
 
 def test_a_name_of_any_length_is_cut_at_once() -> None:
     row = ROW._replace(name="日本" * 500_000)
-    started = time.process_time()
-    line = job_table([row], width=80, coloured=False).splitlines()[1]
-    assert time.process_time() - started < 5
+    with at_most(5):
+        line = job_table([row], width=80, coloured=False).splitlines()[1]
     assert display_width(line) <= 80 and "日本…" in line

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from lib.pace import at_most
 
 from vtrain.packaging.ignore_files import read_rules
 
@@ -64,7 +65,6 @@ def test_a_file_of_many_lines_is_read_at_once(pattern: str) -> None:
 
 
 def test_a_long_line_is_indexed_in_one_pass() -> None:
-    began = time.process_time()
-    rules = read_rules([f"{'a' * 4000}*{number}*" for number in range(200)])
-    assert rules.verdict("b", False) is None
-    assert time.process_time() - began < 5
+    with at_most(5):
+        rules = read_rules([f"{'a' * 4000}*{number}*" for number in range(200)])
+        assert rules.verdict("b", False) is None
