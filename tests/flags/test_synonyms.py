@@ -68,3 +68,18 @@ def test_a_flag_of_another_program_is_answered_with_one_of_the_command(vtrain: A
 def test_one_that_is_near_is_still_named(vtrain: Any) -> None:
     assert "No such option: --fromat (did you mean --format?)" in vtrain("ps", "--fromat=json").err
     assert "did you mean" not in vtrain("ps", "--foo").err
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("compare --metrics", "'vtrain ps' has --metrics. See 'vtrain compare --help'."),
+        ("top --watch", "'vtrain ps' and 'vtrain rerun' have --watch. See 'vtrain top --help'."),
+        ("ps --foo", "\n  See 'vtrain ps --help'."),
+        ("compare --replicas=2", "\n  See 'vtrain compare --help'."),
+    ],
+)
+def test_a_flag_of_a_few_other_commands_names_them(vtrain: Any, line: str, hint: str) -> None:
+    ended = vtrain(*line.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert hint in ended.err

@@ -62,6 +62,8 @@ class CommandInfo(CommandHelp, frozen=True, kw_only=True):
 
 _NEAR = 0.75
 """How much an unknown option has to resemble one of the command's, which is then meant."""
+_MOST_OWNERS = 3
+"""More commands than these with an option tell nothing of which one is meant."""
 _MACHINE_FLAGS = {
     "--replica-count": "--replicas={}",
     "--accelerator-type": "--gpus={}:1, with their number",
@@ -170,6 +172,8 @@ class FlagCommand(WithHelp, TyperCommand):
             # Of the names that the parser offers, most share two letters with what was meant.
             near = _meant(option, known) or nearest(option, error.possibilities or (), cutoff=_NEAR)
             message = f"No such option: {option}" + (f" (did you mean {near}?)" if near else "")
+            if not near and not self.info.takes_remainder and (others := _commands_with(option, ctx)):
+                hint = f"{' and '.join(others)} {'has' if len(others) == 1 else 'have'} {option}. {hint}"
             raise UsageError(message, hint=hint) from None
         if ctx.args and not ctx.resilient_parsing:
             before = next((one for one, word in pairwise(args) if word == ctx.args[0]), "")
@@ -219,6 +223,16 @@ class FlagCommand(WithHelp, TyperCommand):
         rest = f"{path} -m MODULE" if is_folder else path
         others = "" if "hp-tuning-jobs" in ctx.command_path else f", or: {short} {rest}"
         return UsageError(message, hint=f"Write {flags}{others}")
+
+
+def _commands_with(option: str, ctx: Any) -> list[str]:
+    """The short commands that have an option; none where they are many."""
+    root = ctx.find_root()
+    commands = ((name, root.command.get_command(root, name)) for name in root.command.list_commands(root))
+    found = [
+        f"'vtrain {name}'" for name, each in commands if each and any(option in p.opts for p in each.params)
+    ]
+    return found if len(found) <= _MOST_OWNERS else []
 
 
 def _meant(option: str, flags: Collection[str]) -> str:

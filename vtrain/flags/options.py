@@ -361,7 +361,7 @@ class MetricFlags(FlagGroup, frozen=True):
     metrics: bool = switch(
         "Show arguments and last metrics, also of the experiments' runs that the emulator keeps."
     )
-    columns: str = text("COLUMN,…", "Show these alone, such as args.lr,metrics.accuracy.")
+    columns: str = text("COLUMN,…", "Show these beside the fixed ones, such as args.lr,metrics.accuracy.")
     sort: str = text("COLUMN", "Sort by this one; ~COLUMN sorts in descending order.")
 
 

@@ -87,6 +87,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "--watch": ("--stream-logs",),
     "--lines": ("--tail",),
     "--head": ("--limit",),
+    "--limit": ("--tail",),
     "--search": ("--grep",),
     "--after": ("--since",),
     "--status": ("--state",),
