@@ -259,8 +259,8 @@ def test_all_takes_every_kind_of_any_age_and_says_what_stays(
     assert fates == {
         ("job", "removed"),
         ("output", "removed"),
-        ("package", "kept: used this hour"),
-        ("environment", "kept: used this hour"),
+        ("package", "kept: used this minute"),
+        ("environment", "kept: used this minute"),
     }
     assert vtrain("custom-jobs", "describe", job).code == 1
     age(vtrain_home, 1)

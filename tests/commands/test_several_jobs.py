@@ -72,6 +72,10 @@ def test_a_state_has_the_names_of_both_apis() -> None:
 
 def test_metrics_take_the_same_jobs(vtrain: Any, jobs: Path) -> None:
     assert vtrain("ps", "--metrics", "--state=queued", NAMES).out.split() == ["later", "waiting"]
+    table = vtrain("ps", "--metrics")
+    assert table.err.endswith(
+        'No metrics: a trainer prints them in lines such as {"accuracy": 0.91, "step": 3}.\n'
+    )
 
 
 def test_what_cannot_be_watched(vtrain: Any, jobs: Path) -> None:
@@ -114,10 +118,29 @@ def test_jobs_of_a_service_are_not_stopped_all_at_once(vtrain: Any, vertex: Any)
     assert vertex.calls() == []
 
 
+def test_all_are_awaited(vtrain: Any, jobs: Path) -> None:
+    """Each is named before it is told of; nobody else's are waited for."""
+    ended = vtrain("wait", "--all", "--wait-timeout=0s")
+    assert ended.code == 124 and ended.err.count("has not ended after 0 s") == 2, ended.err
+    assert [line for line in ended.err.splitlines() if line.startswith("Job ")] == [
+        f"Job {digit * 19}:" for digit in "34"
+    ]
+    refused = vtrain("wait", "--all", "good")
+    assert (refused.code, "wait takes names of jobs or --all." in refused.err) == (2, True)
+    vtrain("stop", "waiting", "later")
+
+
+def test_jobs_of_a_service_are_not_awaited_all_at_once(vtrain: Any, vertex: Any) -> None:
+    ended = vtrain("wait", "--all")
+    assert ended.code == 1 and "wait --all is for jobs of this machine" in ended.err
+    assert vertex.calls() == []
+
+
 def test_all_of_nothing(vtrain: Any, vtrain_home: Path) -> None:
     add_job(vtrain_home, "1" * 19, "good")
     ended = vtrain("stop", "--all")
     assert ended.code == 0 and ended.err.endswith("No job is running or waiting.\n")
+    assert vtrain("wait", "--all").code == 0
 
 
 def test_several_are_removed(vtrain: Any, jobs: Path) -> None:

@@ -16,7 +16,16 @@ from vtrain.flags.grammar import split_list
 from vtrain.flags.options import MetricFlags
 from vtrain.messages.states import short
 from vtrain.output.colours import has_colours
-from vtrain.output.compared import ARGS, compared_job, counted_columns, flat, run_document, sorted_documents
+from vtrain.output.compared import (
+    ARGS,
+    METRICS,
+    NO_METRICS,
+    compared_job,
+    counted_columns,
+    flat,
+    run_document,
+    sorted_documents,
+)
 from vtrain.output.job_table import LaidOut, drawn_table, fitting
 from vtrain.output.terminal import on_one_line
 from vtrain.output.trials import shown_value
@@ -75,6 +84,8 @@ def _table(session: Session, documents: list[dict[str, Any]], columns: Sequence[
     names = [_full_name(each, counted) for each in columns]
     names = [name for name in names if not _is_fixed(name, counted)]
     _warn_of_missing(session, counted, "--columns", names)
+    if not columns and not any(name.startswith(f"{METRICS}.") for name in counted):
+        session.console.progress(NO_METRICS)
     if not columns:
         names = sorted(counted, key=lambda name: (name != first, name.startswith(f"{ARGS}."), -counted[name]))
     ids = short_ids(jobs_here()) if session.is_local else {}

@@ -66,7 +66,7 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     if documents or console.format is not None:
         console.results(documents, NARROW_TABLE if is_table else TABLE)
     if not failed or not all(map(_stays, documents)):
-        _sum_up(console, documents, dry_run=run.dry_run, tells_kept=search.tells_kept)
+        _sum_up(console, documents, search, dry_run=run.dry_run)
     if run.dry_run:
         _tell_usage(console, search, documents, age=prune.older_than or OLDER_THAN)
     if failed:
@@ -82,7 +82,7 @@ def _search(prune: PruneFlags) -> Search:
         kinds=_kinds(prune),
         all_homes=prune.all_homes,
         images_of_any_age=(prune.images or prune.all) and prune.older_than is None,
-        tells_kept=prune.all,
+        is_for_all=prune.all,
     )
 
 
@@ -117,7 +117,7 @@ def _of_backends(console: Console, search: Search) -> Iterator[Candidate]:
             with plugin_faults(backend.name):
                 yield from backend.garbage(search)
         except (EngineError, UnavailableError) as error:
-            if search.kinds and not search.tells_kept:
+            if search.kinds and not search.is_for_all:
                 raise
             console.status(f"Images and containers are left as they are: {error.message}")
 
@@ -158,20 +158,20 @@ def _stays(document: dict[str, Any]) -> bool:
     return document["status"] not in ("removed", "would be removed")
 
 
-def _sum_up(console: Console, documents: list[dict[str, Any]], *, dry_run: bool, tells_kept: bool) -> None:
+def _sum_up(console: Console, documents: list[dict[str, Any]], search: Search, *, dry_run: bool) -> None:
     going = [document for document in documents if not _stays(document)]
     if not going:
         nothing = "Nothing is removed: STATUS says why." if documents else "There is nothing to remove."
         console.status(nothing)
+        if not documents and search.older_than and search.home.exists():
+            console.progress("What is newer stays. To remove that too:\n\n$ vtrain gc --all\n")
         return
     kept: dict[str, list[int]] = {}
-    for document in documents:
+    for document in documents if search.is_for_all else ():
         if document["status"].startswith("kept: "):
             kept.setdefault(document["status"].removeprefix("kept: "), []).append(document["size"])
     whys = (f"{len(sizes)} ({size_in_words(sum(sizes))}): {why}" for why, sizes in kept.items())
     more = f" Kept {'; '.join(whys)}."
     items = "1 item" if len(going) == 1 else f"{len(going)} items"
     size = size_in_words(sum(document["size"] for document in going))
-    console.status(
-        f"{'Would remove' if dry_run else 'Removed'} {items}, {size}.{more if kept and tells_kept else ''}"
-    )
+    console.status(f"{'Would remove' if dry_run else 'Removed'} {items}, {size}.{more if kept else ''}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from vtrain.backends import HoldingBackend, Holdings, Query
 from vtrain.commands.job_lists import MOST_NAMED, chosen_jobs, jobs_of, warn_of_halt
@@ -32,6 +33,9 @@ from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
 from vtrain.sizes import size_in_words
 
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
 
 def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """Print one job."""
@@ -58,7 +62,7 @@ def stop(
     if not (every.all or words):
         raise UsageError("stop needs a job.", hint="The newest:\n$ vtrain stop @last")
     if every.all:
-        words = _all_going(console, place, common, kind)
+        words = [job.name for job in _to_stop(console, unended_jobs(console, place, common, kind, "stop"))]
     for_each(
         console,
         words,
@@ -68,23 +72,30 @@ def stop(
     )
 
 
-def _all_going(
-    console: CommandConsole, place: PlaceFlags, common: CommonFlags, kind: ResourceKind
-) -> list[str]:
-    """The names of all jobs that have not ended, without those that others run; after the user's consent.
+def unended_jobs(
+    console: CommandConsole, place: PlaceFlags, common: CommonFlags, kind: ResourceKind, command: str
+) -> list[Job]:
+    """All jobs of this machine that have not ended, without those that others run.
 
-    Raises ConfigError where the user does not consent, and on a service, which does not say whose a job is.
+    Raises ConfigError on a service, which does not say whose a job is.
     """
     session = find_target(common, place, console=console, kind=kind).open()
     if not session.is_local:
+        project = session.settings.project
         raise ConfigError(
-            f"stop --all is for jobs of this machine: those of {session.settings.project} may be anybody's.",
-            hint="Name those to stop, or add --backend=local.",
+            f"{command} --all is for jobs of this machine: those of {project} may be anybody's.",
+            hint="Name those that you mean, or add --backend=local.",
         )
     jobs = chosen_jobs(JobListFlags(), frozenset(), jobs_of(session, kind, Query().page_size, []))
     going = [job for job in jobs if not has_ended(job.state)]
     if not going:
         console.status("No job is running or waiting.")
+    return going
+
+
+def _to_stop(console: CommandConsole, going: list[Job]) -> list[Job]:
+    """The same jobs, after the user's consent. Raises ConfigError where the user does not consent."""
+    if not going:
         return []
     from vtrain.output.compared import labels_of
 
@@ -92,7 +103,7 @@ def _all_going(
     more = f" and {len(going) - MOST_NAMED} more" if len(going) > MOST_NAMED else ""
     count = "1 job" if len(going) == 1 else f"{len(going)} jobs"
     confirm(console, f"Stop {count} ({named}{more})?", otherwise="Nothing was stopped.")
-    return [job.name for job in going]
+    return going
 
 
 def for_each(console: Console, words: Iterable[str], act: Callable[[str], None]) -> None:

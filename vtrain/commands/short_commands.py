@@ -12,6 +12,7 @@ from vtrain.flags.options import (
     FollowFlag,
     JobListFlags,
     JobsFlag,
+    JobsToAwaitFlag,
     JobsToStopFlag,
     LineFlags,
     ListFlags,
@@ -154,8 +155,9 @@ COMMANDS = (
         examples=(
             ("Wait for the newest job", "vtrain wait"),
             ("Wait for two jobs", "vtrain wait mnist digits"),
+            ("Wait for all jobs here", "vtrain wait --all"),
         ),
-        flags=(JobsFlag, *_BY_NAME["wait"].flags[1:]),
+        flags=(JobsFlag, JobsToAwaitFlag, *_BY_NAME["wait"].flags[1:]),
         fixed={"kind": ANY_JOB},
     ),
     CommandInfo(

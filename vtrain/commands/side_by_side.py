@@ -15,7 +15,16 @@ from vtrain.flags.options import CommonFlags, ComparedFlag, PlaceFlags
 from vtrain.messages.names import ANY_JOB
 from vtrain.messages.states import short
 from vtrain.output.colours import Role, dim, has_colours, paint, state_role
-from vtrain.output.compared import Compared, Document, compared, labels_of, package_of, side_of
+from vtrain.output.compared import (
+    METRICS,
+    NO_METRICS,
+    Compared,
+    Document,
+    compared,
+    labels_of,
+    package_of,
+    side_of,
+)
 from vtrain.output.layout import GAP, column_widths, in_columns
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.output.trials import pairs_text, shown_value
@@ -68,6 +77,8 @@ def compare(chosen: ComparedFlag, place: PlaceFlags, common: CommonFlags) -> Non
         pairs = pairs_text((row.name, row.values[0]) for row in islice(same, MOST_SAME))
         more = f", and {len(same) - MOST_SAME} more" if len(same) > MOST_SAME else ""
         console.progress(dim(f"The same: {pairs}{more}"))
+    if not any(side[METRICS] for side in sides):
+        console.progress(NO_METRICS)
 
 
 def _table(sides: Sequence[Document], labels: Sequence[str], rows: Sequence[Compared]) -> str:

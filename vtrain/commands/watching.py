@@ -17,7 +17,7 @@ from vtrain.backends import HostBackend, JobBackend
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.session import Session, open_console, open_named, resource_document
 from vtrain.core.following import SILENCE, Follow, follow
-from vtrain.core.references import LAST, command_about, shown_name
+from vtrain.core.references import LAST, command_about, job_id, shown_name
 from vtrain.core.verdict import raise_verdict
 from vtrain.errors import (
     ConfigError,
@@ -32,6 +32,7 @@ from vtrain.flags.options import (
     CommonFlags,
     InterruptFlag,
     JobsFlag,
+    JobsToAwaitFlag,
     NameFlag,
     PlaceFlags,
     StreamFlags,
@@ -315,11 +316,12 @@ def wait(
     kind: ResourceKind,
 ) -> None:
     """Stay until a job ends."""
-    wait_for_all(JobsFlag(jobs=[job.text]), waiting, interrupt, place, common, kind=kind)
+    wait_for_all(JobsFlag(jobs=[job.text]), JobsToAwaitFlag(), waiting, interrupt, place, common, kind=kind)
 
 
 def wait_for_all(
     jobs: JobsFlag,
+    every: JobsToAwaitFlag,
     waiting: TimeoutFlag,
     interrupt: InterruptFlag,
     place: PlaceFlags,
@@ -328,18 +330,25 @@ def wait_for_all(
     kind: ResourceKind,
 ) -> None:
     """Stay until all of these jobs have ended. Ctrl-C leaves them all, or cancels them all."""
-    from vtrain.commands.jobs import ask_to_end, for_each
+    from vtrain.commands.jobs import ask_to_end, for_each, unended_jobs
 
     console = open_console(common)
+    words = jobs.jobs or [LAST]
+    if every.all and jobs.jobs:
+        raise UsageError("wait takes names of jobs or --all.")
+    if every.all:
+        going = unended_jobs(console, place, common, kind, "wait")
+        words = [job.name for job in reversed(going)]  # the oldest first
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     timeout = wait_seconds(waiting.wait_timeout)
     found = {
-        text: open_named(common, place, text, kind, about_running=True, console=console)
-        for text in jobs.jobs or [LAST]
+        text: open_named(common, place, text, kind, about_running=True, console=console) for text in words
     }
     until = time.monotonic() + (timeout or 0.0)
 
     def wait_for(word: str) -> None:
+        if len(found) > 1:
+            console.progress(f"Job {job_id(found[word][1])}:")
         rest = None if timeout is None else max(0.0, round(until - time.monotonic(), 1))
         stay_to_the_end(*found[word], Wait(timeout=rest, on_interrupt=on_interrupt))
 

@@ -353,6 +353,14 @@ class JobsToStopFlag(FlagGroup, frozen=True):
     )
 
 
+class JobsToAwaitFlag(FlagGroup, frozen=True):
+    """The switch that waits for every job."""
+
+    heading: ClassVar[str] = "Selection"
+
+    all: bool = switch("Wait for all jobs of this machine that have not ended.")
+
+
 class MetricFlags(FlagGroup, frozen=True):
     """Arguments and metrics as columns of a list."""
 
@@ -390,7 +398,7 @@ class ComparedFlag(FlagGroup, frozen=True):
     """The jobs that are compared."""
 
     jobs: list[str] = argument(
-        "[JOB]...",
+        "[JOB]…",
         "Ids, full names, display names, @last or @last-1. By default the two newest jobs.",
         default=[],
         offer=any_jobs,

@@ -29,6 +29,7 @@ from vtrain.staging import LocalBuckets
 
 Document = dict[str, Any]
 ARGS, SETUP, METRICS = "args", "setup", "metrics"
+NO_METRICS = 'No metrics: a trainer prints them in lines such as {"accuracy": 0.91, "step": 3}.'
 DIGITS = 6
 """Digits of an id beside a name that several jobs have."""
 

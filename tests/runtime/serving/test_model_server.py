@@ -195,6 +195,13 @@ def test_a_module_that_the_container_lacks_is_named(start: Callable[..., Server]
     assert "model.pkl needs the module no_such_module" in said
 
 
+def test_a_class_of_the_script_that_saved_the_model_is_named(start: Callable[..., Server]) -> None:
+    said = start(model_pkl=b"c__main__\nLinear\n(tR.").last_words()
+    (line,) = said.splitlines()
+    assert line.startswith("model.pkl needs a class of the trainer's script (") and "Linear" in line
+    assert "Traceback" not in said
+
+
 def test_a_damaged_file_is_named(start: Callable[..., Server]) -> None:
     server = start(model_pkl=pickle.dumps([1, 2, 3])[:-3])
     said = server.last_words()

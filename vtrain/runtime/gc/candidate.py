@@ -15,6 +15,8 @@ from vtrain.atomic import GONE, clear, holding, set_aside
 
 FRESH_SECONDS = 3600.0
 """Things made or used within this time stay: a command that has not submitted its job yet may need it."""
+FRESH_OF_ALL_SECONDS = 60.0
+"""The same for a search for all that there is, to which the user has agreed."""
 ELSEWHERE = "removed by another command"
 """The answer of `discard` where another command was faster."""
 USED_AGAIN, AT_WORK = "it was used just now", "another command is removing it"
@@ -51,7 +53,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The home to search, and the age of what may go: `older_than` in seconds, `now` since the epoch.
 
     `kinds` limits the search; empty: all but the output of jobs. `all_homes`: of images, those count that
-    another home made; `images_of_any_age`: however new they are. `tells_kept`: what stays is found too.
+    another home made; `images_of_any_age`: however new they are. `is_for_all`: what stays is found too, and
+    what was used some minutes ago goes.
     """
 
     home: Path
@@ -60,7 +63,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] = frozenset()
     all_homes: bool = False
     images_of_any_age: bool = False
-    tells_kept: bool = False
+    is_for_all: bool = False
 
     def wants(self, *kinds: str) -> bool:
         """Whether the search is for one of these kinds."""
@@ -69,7 +72,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def why_recent(self) -> str:
         """Why a thing stays that was used not long enough ago."""
-        return "used this hour" if self.older_than <= FRESH_SECONDS else "newer than --older-than"
+        return "used this minute" if self.older_than <= self._fresh else "newer than --older-than"
 
     @property
     def before(self) -> float:
@@ -79,7 +82,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unused_since(self) -> float:
         """The time before which a thing must have been used last to be removed."""
-        return self.now - max(self.older_than, FRESH_SECONDS)
+        return self.now - max(self.older_than, self._fresh)
+
+    @property
+    def _fresh(self) -> float:
+        return FRESH_OF_ALL_SECONDS if self.is_for_all else FRESH_SECONDS
 
     def is_unused(self, moment: float) -> bool:
         """Whether what was used last at that time may go; a time to come is that of a clock set back."""

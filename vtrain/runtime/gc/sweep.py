@@ -210,11 +210,11 @@ class GarbageRow(msgspec.Struct, frozen=True):
         for path, used in times.items():
             kept = in_use.get(path, "")
             is_old = self.is_old(search, used)
-            if search.tells_kept:
+            if search.is_for_all:
                 if kept is None:
                     kept = "one that stays reads it" if is_old else search.why_recent
                 kept = kept or ("" if is_old else search.why_recent)
-            if kept is not None and (is_old or search.tells_kept):
+            if kept is not None and (is_old or search.is_for_all):
                 root = next((root for root in (home, home.resolve()) if path.is_relative_to(root)), None)
                 yield Candidate(
                     id=path.name,

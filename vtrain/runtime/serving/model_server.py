@@ -32,6 +32,8 @@ FILES = {
 }
 """The names of files that the containers of a family accept, in the order in which they look for them."""
 
+_WITHOUT_OWN = "Save a model that has only classes of its framework, or serve it from an image of your own."
+
 
 class BadRequest(Exception):
     """A request that no model could answer."""
@@ -50,9 +52,11 @@ def load(folder: str, family: str) -> Any:
     except ModuleNotFoundError as error:
         sys.exit(
             f"{path.name} needs the module {error.name}, which is not in this stand-in for the pre-built "
-            f"container of {family}. Serve it from an image of your own."
+            f"container of {family}. {_WITHOUT_OWN}"
         )
     except Exception as error:  # whatever a framework raises for a damaged file, or one of another version
+        if isinstance(error, AttributeError) and "__main__" in str(error):  # as pickle puts it
+            sys.exit(f"{path.name} needs a class of the trainer's script ({error}). {_WITHOUT_OWN}")
         traceback.print_exc()
         sys.exit(f"{path.name} cannot be loaded: {type(error).__name__}: {error}")
 
