@@ -279,9 +279,11 @@ def service_settings(line: CommandLine) -> BackendSettings:
     if full is not None:
         project, region = (line.project.value if line.project else full.project), full.location
     elif line.project is None:
+        has_region = line.region or property_value("ai", "region")
+        flags = "--project=PROJECT_ID" if has_region else "--project=PROJECT_ID --region=REGION"
         raise ConfigError(
             "No project is set.",
-            hint="Give --project=PROJECT_ID, or set CLOUDSDK_CORE_PROJECT, or run\n"
+            hint=f"Give {flags}, or set CLOUDSDK_CORE_PROJECT, or run\n"
             "$ gcloud config set project PROJECT_ID",
         )
     else:
