@@ -151,6 +151,23 @@ def test_an_image_is_taken_where_that_is_said(spec: Any, vtrain: Any) -> None:
     assert f"Image: {IMAGE}, for scikit-learn (--yes).\n" in said
 
 
+@pytest.mark.parametrize(
+    ("statement", "image"),
+    [
+        ("import tensorflow", "tf-gpu.2-17.py310"),
+        ("import torch", "pytorch-gpu.2-4.py310"),
+        ("import json", "pytorch-gpu.2-4.py310"),
+        ("import xgboost", "xgboost-cpu.2-1"),
+    ],
+)
+def test_an_image_for_gpus_is_proposed_where_there_are_some(vtrain: Any, statement: str, image: str) -> None:
+    Path("train.py").write_text(f"{statement}\n")
+    uri = f"us-docker.pkg.dev/vertex-ai/training/{image}:latest"
+    refused = vtrain("submit", "train.py", *VERTEX, "--dry-run", "--gpus=T4")
+    assert f"--executor-image-uri={uri}\n" in refused.err
+    assert f"Image: {uri}, for " in vtrain("submit", "train.py", "-y", *VERTEX, "--dry-run", "--gpus=T4").err
+
+
 def test_an_image_is_proposed_for_a_container_of_this_machine(vtrain: Any) -> None:
     line = ("submit", "train.py", "--backend=docker", "--dry-run")
     refused = vtrain(*line)

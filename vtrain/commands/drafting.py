@@ -154,9 +154,9 @@ def _with_proposed_image(draft: Draft, console: Console, *, taken: bool) -> Draf
     from vtrain.packaging.image_plan import no_base, proposed_image  # only few trainers come without an image
 
     assert draft.source is not None
-    framework, image = proposed_image(draft.source)
+    framework, image = proposed_image(draft.source, has_gpus=draft.has_gpus)
     if not taken:
-        raise no_base(draft.source, can_take=True)
+        raise no_base(draft.source, has_gpus=draft.has_gpus, can_take=True)
     console.progress(in_width(f"Image: {image}, for {framework} (--yes)."))
     return draft.with_image(image)
 

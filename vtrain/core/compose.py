@@ -105,6 +105,12 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a pool runs the trainer to be packaged, and names no image for it."""
         return self.source is not None and any(map(_lacks_image, self._pools))
 
+    @property
+    def has_gpus(self) -> bool:
+        """Whether a pool has GPUs of NVIDIA."""
+        machines = (pool.get("machineSpec") or {} for pool in self._pools)
+        return any(str(machine.get("acceleratorType", "")).startswith("NVIDIA") for machine in machines)
+
     def with_image(self, image: str) -> Draft:
         """The draft with an image in each pool that lacks one."""
         document = deepcopy(self.document)

@@ -124,19 +124,25 @@ def plan_image(
     return msgspec.structs.replace(plan, warnings=checked.warnings)
 
 
-def proposed_image(source: TrainerSource) -> tuple[str, str]:
-    """The framework that a trainer imports, and the pre-built image with it; the smallest for others."""
+def proposed_image(source: TrainerSource, *, has_gpus: bool = False) -> tuple[str, str]:
+    """The framework that a trainer imports, and the pre-built image with it.
+
+    For one without a framework it is the smallest image, or one that has CUDA.
+    """
     imports = {name.partition(".")[0] for name in trainer_imports(read_trainer(source)).names}
-    framework, image = newest_image(imports)
-    return (framework, image) if image else ("a trainer without a framework", newest_image({"sklearn"})[1])
+    framework, image = newest_image(imports, has_gpus=has_gpus)
+    if image:
+        return framework, image
+    _, image = newest_image({"torch" if has_gpus else "sklearn"}, has_gpus=has_gpus)
+    return "a trainer without a framework", image
 
 
-def no_base(source: TrainerSource, *, can_take: bool = False) -> ConfigError:
+def no_base(source: TrainerSource, *, has_gpus: bool = False, can_take: bool = False) -> ConfigError:
     """The error for a trainer whose image is not named, with the one that its imports suggest.
 
     `can_take` says that the command has --yes.
     """
-    framework, image = proposed_image(source)
+    framework, image = proposed_image(source, has_gpus=has_gpus)
     take = "To take it, add --yes, or save it" if can_take else "Or save it"
     return ConfigError(
         "Vertex AI and Docker run a trainer in an image, and no base image is named.",

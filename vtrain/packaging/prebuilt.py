@@ -152,13 +152,13 @@ IMPORT_NAMES = frozenset(
 """The import names of all distributions in any image."""
 
 HOST = "us-docker.pkg.dev/vertex-ai/training"
-# Import → what is imported, and the newest of Google's images for CPUs that has it.
+# Import → what is imported, and the newest of Google's images that has it: for CPUs, and for GPUs.
 _NEWEST = {
-    "torch": ("PyTorch", "pytorch-xla.2-4.py310"),
-    "tensorflow": ("TensorFlow", "tf-cpu.2-17.py310"),
-    "keras": ("Keras", "tf-cpu.2-17.py310"),
-    "xgboost": ("XGBoost", "xgboost-cpu.2-1"),
-    "sklearn": ("scikit-learn", "sklearn-cpu.1-6"),
+    "torch": ("PyTorch", "pytorch-xla.2-4.py310", "pytorch-gpu.2-4.py310"),
+    "tensorflow": ("TensorFlow", "tf-cpu.2-17.py310", "tf-gpu.2-17.py310"),
+    "keras": ("Keras", "tf-cpu.2-17.py310", "tf-gpu.2-17.py310"),
+    "xgboost": ("XGBoost", "xgboost-cpu.2-1", "xgboost-cpu.2-1"),  # there is none for GPUs
+    "sklearn": ("scikit-learn", "sklearn-cpu.1-6", "sklearn-cpu.1-6"),
 }
 
 # Image name without tag → Python. Images with a suffix .py310, .cp310 or .py311 say it themselves.
@@ -209,11 +209,11 @@ def contents(image_uri: str) -> ImageContents | None:
     )
 
 
-def newest_image(imports: Collection[str]) -> tuple[str, str]:
+def newest_image(imports: Collection[str], *, has_gpus: bool = False) -> tuple[str, str]:
     """The distribution and the image that a trainer with these imports needs; empty where none is known."""
-    for name, (distribution, image) in _NEWEST.items():
+    for name, (distribution, for_cpus, for_gpus) in _NEWEST.items():
         if name in imports:
-            return distribution, f"{HOST}/{image}:latest"
+            return distribution, f"{HOST}/{for_gpus if has_gpus else for_cpus}:latest"
     return "", ""
 
 
