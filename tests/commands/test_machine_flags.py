@@ -168,6 +168,17 @@ def test_an_image_for_gpus_is_proposed_where_there_are_some(vtrain: Any, stateme
     assert f"Image: {uri}, for " in vtrain("submit", "train.py", "-y", *VERTEX, "--dry-run", "--gpus=T4").err
 
 
+@pytest.mark.parametrize(("device", "warns"), [("cpu", True), ("gpu", False)])
+def test_an_image_without_cuda_is_warned_of_where_there_are_gpus(
+    vtrain: Any, device: str, warns: bool
+) -> None:
+    image = f"--executor-image-uri=us-docker.pkg.dev/vertex-ai/training/tf-{device}.2-17.py310:latest"
+    line = ("submit", "train.py", *VERTEX, "--dry-run", image)
+    words = "the trainer sees no GPU in us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17.py310:latest"
+    assert (words in vtrain(*line, "--gpus=T4").err) is warns
+    assert words not in vtrain(*line, "--machine-type=n1-standard-4").err
+
+
 def test_an_image_is_proposed_for_a_container_of_this_machine(vtrain: Any) -> None:
     line = ("submit", "train.py", "--backend=docker", "--dry-run")
     refused = vtrain(*line)

@@ -54,6 +54,7 @@ _REPORTS_HERE = re.compile(_REPORTS.pattern + rb'|json|\{\\?"')
 _PROGRAMS = (".py", ".sh", ".ipynb")
 _JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
 """A flag with its value, and then another flag; a value may itself be flags."""
+_WITHOUT_CUDA = re.compile(r"-docker\.pkg\.dev/vertex-ai/training/(?:tf|pytorch)(-cpu|-xla)\.")
 PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
 
 
@@ -188,6 +189,7 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     for notice in (
         *_unreported_metric(prepared, local=session.is_local),
         *_joined_arguments(prepared.plan.job),
+        *_idle_gpus(prepared.plan.job),
         *prepared.plan.notices,
     ):
         console.warn(notice)
@@ -249,6 +251,18 @@ def _joined_arguments(job: Job) -> Iterator[str]:
         if _JOINED.match(argument):
             shown = masked_words([argument])[0]
             yield f"one argument: {shown!r}; separate words with commas in --args, or write them after --"
+
+
+def _idle_gpus(job: Job) -> Iterator[str]:
+    """A warning about GPUs that a pre-built image without CUDA leaves idle, and that cost all the same."""
+    spec = spec_of(job)
+    for pool in spec.worker_pool_specs if spec else ():
+        image = pool.python_package_spec.executor_image_uri if pool.python_package_spec else ""
+        found = _WITHOUT_CUDA.search(image)
+        if found and pool.machine_spec and pool.machine_spec.accelerator_type.startswith("NVIDIA"):
+            other = image.replace(found[1], "-gpu")
+            yield f"the trainer sees no GPU in {image}: it has no CUDA; {other} may have it"
+            return
 
 
 def _show_replicas(console: Console, plan: Plan) -> None:
