@@ -176,10 +176,9 @@ def docs(session: nox.Session) -> None:
     session.run("mkdocs", "build", "--strict", "-f", "docs/mkdocs.yml", "-d", str(site), env=quiet)
 
 
-@nox.session
+@in_environment
 def readme(session: nox.Session) -> None:
     """The commands of the README as a newcomer pastes them: slow, and they install packages."""
-    _install(session, ".[test]")
     session.run("pytest", "-m", "readme", *session.posargs)
 
 
@@ -199,10 +198,9 @@ def build(session: nox.Session) -> None:
     session.run("pytest", "-n", "2", "-m", "build", *tests, env=env)
 
 
-@nox.session
+@in_environment
 def api(session: nox.Session) -> None:
     """Our messages against the API of the newest google-cloud-aiplatform."""
-    _install(session, ".[test,vertex,emulator]")
     session.run("pytest", "-m", "api", *session.posargs, env={"VTRAIN_REQUIRE_API": "1"})
 
 
@@ -220,13 +218,12 @@ def engine(session: nox.Session) -> None:
     session.run("pytest", "-n", "3", "-m", f"(docker or engine) and {ELSEWHERE}", *session.posargs)
 
 
-@nox.session
+@in_environment
 def chaos(session: nox.Session) -> None:
     """At least 100 kills on each local backend, at random; VTRAIN_CHAOS_SEED repeats a run.
 
     With VTRAIN_CHAOS_SECONDS only as many tests as begin within that time, in random order.
     """
-    _install(session, ".[test,emulator]")
     env = {} if os.environ.get("VTRAIN_CHAOS_SECONDS") else {"VTRAIN_CHAOS_KILLS": "100"}
     if SEED:
         env["VTRAIN_CHAOS_SEED"] = SEED
@@ -313,10 +310,9 @@ def torch(session: nox.Session) -> None:
     session.run("pytest", "-n", "2", "-m", "torch", *session.posargs)
 
 
-@nox.session
+@in_environment
 def frameworks(session: nox.Session) -> None:
     """Examples that install TensorFlow or PyTorch; skipped where pip finds no CPU builds of them."""
-    _install(session, ".[test,tuning]")
     folder = Path(session.create_tmp()).resolve()
     argv = ("pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--retries=1", f"--dest={folder}")
     wanted = (TORCH, "tensorflow-cpu" if sys.platform == "linux" else "tensorflow")
