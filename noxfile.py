@@ -92,6 +92,17 @@ def environment(session: nox.Session) -> None:
     _install(session, *ENVIRONMENT)
 
 
+def _tests_with(session: nox.Session, *words: str) -> list[str]:
+    """The session's arguments, else the test files that have one of these words.
+
+    To collect all tests for a few takes a minute of each worker.
+    """
+    if session.posargs:
+        return session.posargs
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(Path("tests").rglob("test_*.py"))}
+    return [str(path) for path, text in texts.items() if any(word in text for word in words)]
+
+
 Run = Callable[[nox.Session], None]
 
 
@@ -179,13 +190,13 @@ def docs(session: nox.Session) -> None:
 @in_environment
 def readme(session: nox.Session) -> None:
     """The commands of the README as a newcomer pastes them: slow, and they install packages."""
-    session.run("pytest", "-m", "readme", *session.posargs)
+    session.run("pytest", "-m", "readme", *_tests_with(session, "mark.readme"))
 
 
 @in_environment
 def pages(session: nox.Session) -> None:
     """What the README, the tutorial and the examples show, where it installs packages or trains for long."""
-    session.run("pytest", "-n", "2", "-m", "pages", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", "pages", *_tests_with(session, "mark.pages"))
 
 
 @nox.session
@@ -201,7 +212,7 @@ def build(session: nox.Session) -> None:
 @in_environment
 def api(session: nox.Session) -> None:
     """Our messages against the API of the newest google-cloud-aiplatform."""
-    session.run("pytest", "-m", "api", *session.posargs, env={"VTRAIN_REQUIRE_API": "1"})
+    session.run("pytest", "-m", "api", *_tests_with(session, "mark.api"), env={"VTRAIN_REQUIRE_API": "1"})
 
 
 @in_environment
@@ -209,13 +220,15 @@ def end_to_end(session: nox.Session) -> None:
     """Jobs, builds and terminals from the command to the end of their processes, without Docker."""
     chosen = f"end_to_end and not docker and not engine and {ELSEWHERE}"
     # They wait half of their time: so twice as many as this machine is sure to have processors.
-    session.run("pytest", "-n", "4", "--dist=worksteal", "-m", chosen, *session.posargs)
+    tests = _tests_with(session, "mark.end_to_end")
+    session.run("pytest", "-n", "4", "--dist=worksteal", "-m", chosen, *tests)
 
 
 @in_environment
 def engine(session: nox.Session) -> None:
     """All that needs a Docker engine; and, as root, engines that are stopped and killed while jobs run."""
-    session.run("pytest", "-n", "3", "-m", f"(docker or engine) and {ELSEWHERE}", *session.posargs)
+    tests = _tests_with(session, "mark.docker", "mark.engine")
+    session.run("pytest", "-n", "3", "-m", f"(docker or engine) and {ELSEWHERE}", *tests)
 
 
 @in_environment
@@ -234,8 +247,8 @@ def chaos(session: nox.Session) -> None:
 def explore(session: nox.Session) -> None:
     """The property tests with examples that no run has seen before; the usual run always takes the same."""
     profile = {"VTRAIN_HYPOTHESIS": "explore"}
-    seed = [f"--hypothesis-seed={SEED}"] if SEED else []
-    session.run("pytest", "-n", "2", "-m", f"hypothesis and {USUAL}", *seed, *session.posargs, env=profile)
+    seed, tests = [f"--hypothesis-seed={SEED}"] if SEED else [], _tests_with(session, "hypothesis")
+    session.run("pytest", "-n", "2", "-m", f"hypothesis and {USUAL}", *seed, *tests, env=profile)
 
 
 @in_environment
@@ -276,13 +289,13 @@ def gcloud(session: nox.Session) -> None:
     """The same lines for the installed gcloud and for vtrain; skipped without gcloud, which no index has."""
     if shutil.which("gcloud") is None:
         _skip(session, "GCLOUD", "gcloud is not installed")
-    session.run("pytest", "-n", "4", "-m", "gcloud", *session.posargs)
+    session.run("pytest", "-n", "4", "-m", "gcloud", *_tests_with(session, "mark.gcloud"))
 
 
 @in_environment
 def sdk(session: nox.Session) -> None:
     """Programs of Google's Python library, and the contract tests on `vertex`, against the emulator."""
-    session.run("pytest", "-n", "4", "-m", "sdk", *session.posargs)
+    session.run("pytest", "-n", "4", "-m", "sdk", *_tests_with(session, "mark.sdk"))
 
 
 @in_environment
@@ -296,7 +309,8 @@ def programs(session: nox.Session) -> None:
         argv = (*alone, "pytest", "-n", "4", "-m", "programs and not docker", *session.posargs[1:])
         session.run(*argv, external=True)
         return
-    session.run("pytest", "-n", "4", "-m", "programs", *session.posargs)  # they wait most of the time
+    # They wait most of the time.
+    session.run("pytest", "-n", "4", "-m", "programs", *_tests_with(session, "mark.programs"))
 
 
 @nox.session
@@ -307,7 +321,7 @@ def torch(session: nox.Session) -> None:
         where = "name its folder (PIP_FIND_LINKS) or index (PIP_EXTRA_INDEX_URL)"
         _skip(session, "TORCH", f"pip finds no {TORCH}: {where}")
     session.run(".ci/make-torch-image", "python", external=True, success_codes=range(256))
-    session.run("pytest", "-n", "2", "-m", "torch", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", "torch", *_tests_with(session, "mark.torch"))
 
 
 @in_environment
@@ -322,7 +336,7 @@ def frameworks(session: nox.Session) -> None:
     bounds = folder / "bounds.txt"
     bounds.write_text(TORCH + "\n", encoding="utf-8")
     variables = {"PIP_CONSTRAINT": str(bounds), "UV_CACHE_DIR": str(folder / "cache")}
-    session.run("pytest", "-m", "frameworks", *session.posargs, env=variables)
+    session.run("pytest", "-m", "frameworks", *_tests_with(session, "mark.frameworks"), env=variables)
 
 
 @nox.session
