@@ -60,7 +60,7 @@ def test_a_file_of_many_lines_is_read_at_once(pattern: str) -> None:
     translated = time.process_time()
     rules = read_rules(["*.py", *lines, "!t*.py"])
     verdicts = [rules.verdict(path, False) for path in ("a.py", "t.py", "a/b.txt")]
-    assert time.process_time() - translated < 4 * (translated - began), "of only translating them, uncompiled"
+    assert time.process_time() - translated < 8 * (translated - began), "of only translating them, uncompiled"
     assert verdicts == [True, False, None]
 
 
