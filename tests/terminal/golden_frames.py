@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -42,7 +43,8 @@ def compare(name: str, terminal: PseudoTerminal, *, colours: bool, places: Mappi
         file.write_text(seen)
         return
     assert file.exists(), f"There is no {file.name}: write it with {UPDATE}=1.\n{seen}"
-    assert seen == file.read_text(), f"{file.name} differs; write it anew with {UPDATE}=1."
+    changes = "\n".join(difflib.unified_diff(file.read_text().split("\n"), seen.split("\n"), lineterm=""))
+    assert not changes, f"{file.name} differs; write it anew with {UPDATE}=1.\n{changes}"
 
 
 def _steady(text: str, places: Mapping[str, str]) -> str:
