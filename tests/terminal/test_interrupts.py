@@ -39,7 +39,7 @@ print("resumed")
 
 def test_after_ctrl_c_the_trainer_has_its_say(start: Start, trainer: Trainer, golden: Golden) -> None:
     terminal = start("-q", "custom-jobs", "local-run", f"--script={trainer(SAVES)}")
-    terminal.wait_for("training")
+    terminal.wait_until(lambda: b"training\r\n" in terminal.raw)  # what is typed may break into a line
     terminal.press(CTRL_C)
     assert terminal.end() == 130
     golden("stopped", terminal)
