@@ -26,7 +26,9 @@ def sleeper(own_engine: SecondEngine, base_image: str) -> str:
         )
         engine.client.start(container["Id"])
         # Until its init has begun, Linux throws a SIGTERM for process 1 away.
-        wait_until(lambda: "sleep" in str(engine.client.top(container["Id"], ps_args="-o pid,comm")["Processes"]))
+        wait_until(
+            lambda: "sleep" in str(engine.client.top(container["Id"], ps_args="-o pid,comm")["Processes"])
+        )
     return str(container["Id"])
 
 

@@ -163,7 +163,7 @@ def _sum_up(console: Console, documents: list[dict[str, Any]], search: Search, *
     if not going:
         nothing = "Nothing is removed: STATUS says why." if documents else "There is nothing to remove."
         console.status(nothing)
-        if not documents and search.older_than and search.home.exists():
+        if not documents and search.older_than and not search.kinds and search.home.exists():
             console.progress("What is newer stays. To remove that too:\n\n$ vtrain gc --all\n")
         return
     kept: dict[str, list[int]] = {}
