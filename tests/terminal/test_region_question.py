@@ -1,9 +1,10 @@
-"""The question for a region, where none is configured: one line, with an answer that Enter takes."""
+"""The questions of a submit: the region, where none is configured, and the image that is proposed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from terminal.conftest import Golden, Start, Trainer
 
 LINE = ("submit", "--backend=vertex", "--project=demo-1", "--dry-run", "--display-name=x")
@@ -37,3 +38,16 @@ def test_the_regions_are_listed_where_that_is_asked(start: Start, place: Path) -
     terminal.wait_for(" [38] us-west4\n [39] none: cancel\nNumber or name: ")
     terminal.press("39\n")
     assert terminal.end() == 1
+
+
+@pytest.mark.parametrize(("typed", "code"), [("\n", 0), ("n\n", 1)], ids=["taken", "refused"])
+def test_the_proposed_image_is_asked_for(
+    start: Start, trainer: Trainer, golden: Golden, columns: int, typed: str, code: int
+) -> None:
+    trainer("import torch\n")
+    line = (*LINE, "train.py", "--region=us-central1", "--staging-bucket=gs://my-bucket")
+    terminal = start(*line, "--machine-type=n1-standard-4", lines=60)
+    terminal.wait_for("Take it? [Y/n]: ")
+    terminal.press(typed)
+    assert terminal.end() == code
+    golden("image-refused" if code else "image-taken", terminal)

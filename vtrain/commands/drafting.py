@@ -13,11 +13,11 @@ import msgspec
 
 from vtrain.backends import BackendSettings, Plan
 from vtrain.backends.interface import CREDENTIALS_FLAG, ENVIRONMENT_FLAGS, RUNTIME_FLAGS
-from vtrain.commands.session import Session, Target
+from vtrain.commands.session import CommandConsole, Session, Target, answer_to
 from vtrain.core.compose import Draft
 from vtrain.core.preparation import calls_for_image, open_draft, prepare_draft
 from vtrain.core.submission import Place, Prepared, launch, would_make
-from vtrain.errors import UsageError
+from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.containers import container_flags, replica_options
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local_options import (
@@ -150,15 +150,24 @@ def prepare_for(
     return session, packages, prepared
 
 
-def _with_proposed_image(draft: Draft, console: Console, *, taken: bool) -> Draft:
-    """The draft in the image that fits the trainer's imports, if it is `taken`. Raises ConfigError if not."""
+def _with_proposed_image(draft: Draft, console: CommandConsole, *, taken: bool) -> Draft:
+    """The draft in the image that fits the trainer's imports, if it is `taken` or the user agrees.
+
+    Only at a terminal is the user asked. Raises ConfigError if nobody takes it.
+    """
     from vtrain.packaging.image_plan import no_base, proposed_image  # only few trainers come without an image
 
     assert draft.source is not None
     framework, image = proposed_image(draft.source, has_gpus=draft.has_gpus)
+    refusal = no_base(draft.source, has_gpus=draft.has_gpus, can_take=True)
     if not taken:
-        raise no_base(draft.source, has_gpus=draft.has_gpus, can_take=True)
-    console.progress(in_width(f"Image: {image}, for {framework} (--yes)."))
+        if not console.can_ask:
+            raise refusal
+        console.status(f"{refusal.message}\nFor {framework}: {image}")
+        answer = answer_to(console, "Take it? [Y/n]: ", otherwise=refusal.message, hint=refusal.hint)
+        if answer.lower() not in ("", "y", "yes"):
+            raise ConfigError("No image is taken.", hint=refusal.hint)
+    console.progress(in_width(f"Image: {image}, for {framework} ({'--yes' if taken else 'your answer'})."))
     return draft.with_image(image)
 
 

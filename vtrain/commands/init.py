@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from vtrain.output.console import Console
 from vtrain.packaging.candidates import TrainerCandidate, find_candidates, is_file, named_candidate
 from vtrain.packaging.prebuilt import HOST, newest_image
 from vtrain.packaging.source import interpreter_of, relative_path
-from vtrain.properties import property_flag
 from vtrain.pyproject import (
     TABLE,
     ProjectJob,
@@ -64,8 +62,7 @@ def init(flags: InitFlags, run: DryRunFlag, common: CommonFlags) -> None:
         raise before.fault(
             ("job",), "it is there already", "Change it, or remove it and run vtrain init again."
         )
-    asks = sys.stdin.isatty() and sys.stderr.isatty() and not (flags.yes or console.quiet)
-    asks = asks and not property_flag("core", "disable_prompts")
+    asks = console.can_ask and not flags.yes
     entry = _named_entry(folder, flags.entry) if flags.entry is not None else None
     job = _answers(console, folder, entry, asks=asks)
     table = _table(job)

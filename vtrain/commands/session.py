@@ -30,6 +30,12 @@ class CommandConsole(Console, Reporter):
 
     _told = ""
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody at a terminal is there to answer, and has not said that nothing is to be asked."""
+        is_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+        return is_terminal and not self.quiet and not property_flag("core", "disable_prompts")
+
     def chose(self, choice: Choice) -> None:
         """Say which backend a command uses, and why, before anything else; once for several jobs."""
         if choice.value == self._told:
@@ -42,8 +48,7 @@ class CommandConsole(Console, Reporter):
 
         Raises ConfigError when the choice is cancelled.
         """
-        can_ask = sys.stdin.isatty() and sys.stderr.isatty() and not self.quiet
-        if property_value("ai", "region") or not can_ask or property_flag("core", "disable_prompts"):
+        if property_value("ai", "region") or not self.can_ask:
             return ""
         self.status(f"In which region? Enter takes {DEFAULT_REGION}, ? lists all.")
         region = _choose(self)
