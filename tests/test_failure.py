@@ -222,7 +222,7 @@ def test_hints(text: str, code: int, expected: str) -> None:
         (NamedBy.FLAGS, "or give --requirements=scikit-learn."),
         (NamedBy.POOL, "or requirements=scikit-learn to --worker-pool-spec."),
         (NamedBy.OTHER, "or to its image."),
-        (NamedBy.ENVIRONMENT, "then vtrain makes an environment."),
+        (NamedBy.ENVIRONMENT, "then vtrain makes an environment of these alone."),
     ],
 )
 def test_the_hint_of_a_missing_module_names_the_flags_that_were_typed(

@@ -271,8 +271,8 @@ def _distribution_hint(module: str, named_by: NamedBy) -> str:
     if named_by is NamedBy.ENVIRONMENT:
         what = known or f"the package that brings `{top}`"
         return (
-            f"Install {what} in the Python that the trainer ran in, or name it in requirements.txt: then "
-            "vtrain makes an environment."
+            f"Install {what} in the Python that the trainer ran in, or give --requirements={name} with all "
+            "else that it imports: then vtrain makes an environment of these alone."
         )
     added = {
         NamedBy.FLAGS: f"to requirements.txt in the trainer's folder, or give --requirements={name}",

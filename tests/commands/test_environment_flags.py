@@ -64,7 +64,8 @@ def test_what_the_active_environment_lacks_is_told(vtrain: Any, active: Path, tr
     line = f"{code}/trainer/task.py:2: `only_here` is imported and not installed in {active}/bin/python."
     assert ended.code == 0
     assert [each for each in ended.err.splitlines() if "WARNING" in each] == [
-        f"WARNING: {line} Install it there, or name it in requirements.txt: then vtrain makes an environment."
+        f"WARNING: {line} Install it there, or give --requirements=NAME: then vtrain makes an environment of "
+        "these alone."
     ]
     ran = vtrain(*RUN, trainer, "--environment=current")
     assert (ran.code, "in the Python that the trainer ran in" in ran.err) == (1, True), ran.err

@@ -173,6 +173,7 @@ def test_a_page_of_the_documentation_is_plain_in_a_pipe(vtrain: Any) -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "keep-secrets.md"
     for name in ("how-to/keep-secrets", "keep-secrets"):
         assert vtrain("help", name).out == page.read_text(encoding="utf-8")
+    assert "<!--" not in vtrain("help", "run-in-docker").out
     assert vtrain("help", "tune").out.startswith("Usage: ")  # there is a command of this name
     assert "how-to/tune\n" in vtrain("help", "topics").out
 

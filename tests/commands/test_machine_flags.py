@@ -141,6 +141,25 @@ def test_a_number_of_gpus_that_no_machine_has_is_blamed_on_its_flag(vtrain: Any)
     assert "Write --gpus=NVIDIA_H200_141GB:8." in ended.err
 
 
+@pytest.mark.parametrize(
+    ("line", "flags", "is_warned"),
+    [
+        ("folder = os.environ['AIP_MODEL_DIR']", (), True),
+        ("folder = os.environ.get('AIP_MODEL_DIR', '.')", (), False),
+        ("folder = os.environ['AIP_MODEL_DIR']", ("--base-output-dir=gs://their-bucket/runs",), False),
+    ],
+)
+def test_a_folder_that_the_service_will_not_name_is_warned_of(
+    vtrain: Any, line: str, flags: tuple[str, ...], is_warned: bool
+) -> None:
+    Path("train.py").write_text(f"import os\n{line}\n")
+    ended = vtrain("submit", "train.py", "-y", *VERTEX, "--dry-run", *flags)
+    assert ended.code == 0, ended.err
+    said = "WARNING: the trainer reads AIP_MODEL_DIR, which a job has only with --base-output-dir="
+    assert (said in ended.err) is is_warned
+    assert said not in vtrain("submit", "train.py", *HERE, "--dry-run").err
+
+
 def test_an_image_is_taken_where_that_is_said(spec: Any, vtrain: Any) -> None:
     refused = vtrain("submit", "train.py", *VERTEX, "--dry-run")
     assert refused.code == 1

@@ -53,10 +53,15 @@ def test_a_file_that_is_made_meanwhile_is_kept(start: Start, project: Path) -> N
     assert text.startswith('[project]\nname = "digits"\n\n[tool.vtrain.job]\nscript = "train.py"\n')
 
 
-@pytest.mark.parametrize(("key", "code"), [(CTRL_C, 130), (CTRL_D, 1)])
-def test_an_end_in_the_middle_writes_nothing(start: Start, project: Path, key: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("key", "code", "last"), [(CTRL_C, 130, "^CInterrupted."), (CTRL_D, 1, "\nERROR: Nothing was written.")]
+)
+def test_an_end_in_the_middle_writes_nothing(
+    start: Start, project: Path, key: str, code: int, last: str
+) -> None:
     terminal = start("init")
     terminal.wait_for("starts the trainer [train.py]:")
     terminal.press(key)
     assert terminal.end() == code
+    assert terminal.transcript.endswith(last)
     assert not (project / "pyproject.toml").exists()

@@ -51,6 +51,8 @@ MAX_WARNINGS = 10
 _REPORTS = re.compile(rb"hypertune|CLOUD_ML_HP_METRIC_FILE")
 _REPORTS_HERE = re.compile(_REPORTS.pattern + rb'|json|\{\\?"')
 """What a trainer mentions that reports metrics: it also writes JSON into a file or on stdout."""
+_FOLDERS = re.compile(rb"environ\[[\"'](AIP_(?:MODEL|CHECKPOINT|TENSORBOARD_LOG)_DIR)[\"']\]")
+"""The folders that a trainer cannot do without."""
 _PROGRAMS = (".py", ".sh", ".ipynb")
 _JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
 """A flag with its value, and then another flag; a value may itself be flags."""
@@ -197,6 +199,7 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     warn_all(console, package.warnings if package is not None else ())
     for notice in (
         *_unreported_metric(prepared, local=session.is_local),
+        *(() if session.is_local else _unset_folders(prepared)),
         *_joined_arguments(prepared.plan.job),
         *_idle_gpus(prepared.plan.job),
         *prepared.plan.notices,
@@ -238,6 +241,20 @@ def _unreported_metric(prepared: Prepared, *, local: bool) -> Iterator[str]:
     name = metrics[0].metric_id
     where = "N" if local else "On Vertex AI only what hypertune reports counts, and n"
     yield f"{where}o file of the trainer seems to report {name}.\n{how_to_report(name)}"
+
+
+def _unset_folders(prepared: Prepared) -> Iterator[str]:
+    """A warning about folders that the service names only to a job with a base output directory.
+
+    Source: `base_output_directory` of CustomJobSpec.
+    """
+    spec = spec_of(prepared.plan.job)
+    if spec is None or spec.output_uri or prepared.package is None:
+        return
+    read = {name.decode() for text in _programs(prepared.package) for name in _FOLDERS.findall(text)}
+    if read:
+        names = " and ".join(sorted(read))
+        yield f"the trainer reads {names}, which a job has only with --base-output-dir=gs://BUCKET/FOLDER"
 
 
 def _programs(package: SdistPlan | ImagePlan) -> Iterator[bytes]:

@@ -30,6 +30,7 @@ from vtrain.runtime.gc.candidate import (
 from vtrain.runtime.gc.sweep import on_machine, usage_of_home
 from vtrain.settings import home_folder
 from vtrain.sizes import size_in_words
+from vtrain.uv_program import find_uv
 
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 NARROW_TABLE = "table(name, kind, sizeText:label=SIZE, created.date('%Y-%m-%d'), status)"
@@ -175,3 +176,7 @@ def _sum_up(console: Console, documents: list[dict[str, Any]], search: Search, *
     items = "1 item" if len(going) == 1 else f"{len(going)} items"
     size = size_in_words(sum(document["size"] for document in going))
     console.status(f"{'Would remove' if dry_run else 'Removed'} {items}, {size}.{more if kept else ''}")
+    if search.is_for_all and any(document["kind"] == "environment" for document in going):
+        with suppress(UnavailableError):
+            clean = f"$ {find_uv()} cache clean"
+            console.progress(f"uv's own cache keeps what it downloaded. To empty it:\n\n{clean}\n")

@@ -197,6 +197,7 @@ def answer_to(
         continue
     answer = sys.stdin.readline()
     if not answer:
+        console.status("")  # nobody typed the end of the question's line
         raise ConfigError(otherwise, hint=hint)
     return answer.strip()
 

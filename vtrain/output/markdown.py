@@ -19,10 +19,11 @@ _LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]*\)")
 
 
 def show_markdown(text: str) -> None:
-    """Print Markdown: as it is through a pipe; on a terminal laid out, by the pager that PAGER names.
+    """Print Markdown without comments and pictures: on a terminal laid out, by the pager that PAGER names.
 
     An empty PAGER, or one that does not start, leaves the text to the terminal.
     """
+    text = _UNSEEN.sub("", text)
     if not sys.stdout.isatty():
         print_text(text.rstrip("\n"))
         return
@@ -54,6 +55,6 @@ def _laid_out(text: str) -> str:
         no_color=not coloured,
         theme=Theme({"markdown.code": "cyan"}),
     )
-    plain = _LINK.sub(r"\1", _UNSEEN.sub("", text))
+    plain = _LINK.sub(r"\1", text)
     console.print(Markdown(plain, code_theme="ansi_dark" if coloured else "bw", hyperlinks=False))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())

@@ -79,8 +79,8 @@ class ProcessPlanner:
             steps = _active_steps(settings.active_python, map(image_uri, pools), trainer)
             if settings.environment:
                 return steps
-            advice = tuple(f"{note} --environment=new makes an environment for it." for note in steps.notes)
-            return msgspec.structs.replace(steps, notes=advice)
+            advice = "--environment=new makes an environment of its requirements."
+            return msgspec.structs.replace(steps, notes=tuple(f"{note} {advice}" for note in steps.notes))
         order = planned_order(job, settings)
         found = [_environment_steps(environment_spec(pool, order), settings, trainer) for pool in pools]
         would = unique(line for steps in found for line in steps.would)
@@ -127,7 +127,7 @@ def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None)
     """What a trainer meets in a Python that is used as it is. Raises ConfigError where that does not run."""
     from vtrain.packaging.prebuilt import contents
     from vtrain.packaging.preflight import trainer_imports
-    from vtrain.runtime.environments.active_python import lacking, view_of
+    from vtrain.runtime.environments.active_python import view_of
 
     imports = None if trainer is None else trainer.imports or trainer_imports(trainer)
     wanted = {image.python_version for image in map(contents, images) if image and image.python_version}
@@ -137,23 +137,31 @@ def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None)
         notices=tuple(
             f"{python} is Python {version}; the image has Python {other}." for other in wanted - {version}
         ),
-        missing=tuple(_lacking(item, imports, python) for item in lacking(python, imports))
-        if imports is not None
-        else (),
+        missing=tuple(_lacking(imports, python)) if imports is not None else (),
     )
 
 
-def _lacking(item: Import, trainer: TrainerImports, python: str) -> str:
-    """A sentence about an import that nothing provides."""
+def _lacking(trainer: TrainerImports, python: str) -> Iterator[str]:
+    """A sentence for each import that is at fault itself, and one for all that are not installed."""
     from vtrain.packaging.own_modules import own_module
-    from vtrain.packaging.preflight import place_of
+    from vtrain.packaging.preflight import missing_imports, place_of
+    from vtrain.runtime.environments.active_python import lacking
 
-    fault = own_module(item, trainer, Path.cwd())
-    return f"{place_of(item, trainer)}: " + (
-        fault
-        or f"`{item.module}` is imported and not installed in {python}. Install it there, or name it in "
-        "requirements.txt: then vtrain makes an environment."
-    )
+    absent: list[Import] = []
+    for item in lacking(python, trainer):
+        if fault := own_module(item, trainer, Path.cwd()):
+            yield f"{place_of(item, trainer)}: {fault}"
+        else:
+            absent.append(item)
+    if absent:
+        names = ", ".join(f"`{item.module}`" for item in absent)
+        verb, them = ("is", "it") if len(absent) == 1 else ("are", "them")
+        needed = (each.brings or "NAME" for each in missing_imports(trainer, frozenset()) if not each.fault)
+        yield (
+            f"{place_of(absent[0], trainer)}: {names} {verb} imported and not installed in {python}. Install "
+            f"{them} there, or give --requirements={','.join(needed)}: then vtrain makes an environment of "
+            "these alone."
+        )
 
 
 def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer: SdistPlan | None) -> Steps:

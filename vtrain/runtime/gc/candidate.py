@@ -15,7 +15,7 @@ from vtrain.atomic import GONE, clear, holding, set_aside
 
 FRESH_SECONDS = 3600.0
 """Things made or used within this time stay: a command that has not submitted its job yet may need it."""
-FRESH_OF_ALL_SECONDS = 60.0
+FRESH_OF_ALL_SECONDS = 10.0
 """The same for a search for all that there is, to which the user has agreed."""
 ELSEWHERE = "removed by another command"
 """The answer of `discard` where another command was faster."""
@@ -54,7 +54,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
     `kinds` limits the search; empty: all but the output of jobs. `all_homes`: of images, those count that
     another home made; `images_of_any_age`: however new they are. `is_for_all`: what stays is found too, and
-    what was used some minutes ago goes.
+    what was used some seconds ago goes.
     """
 
     home: Path
@@ -72,7 +72,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def why_recent(self) -> str:
         """Why a thing stays that was used not long enough ago."""
-        return "used this minute" if self.older_than <= self._fresh else "newer than --older-than"
+        return "used just now" if self.older_than <= self._fresh else "newer than --older-than"
 
     @property
     def before(self) -> float:
