@@ -172,7 +172,10 @@ COMMANDS = (
         name="rm",
         handler="vtrain.commands.jobs:remove",
         details="For one job the same as custom-jobs delete and hp-tuning-jobs delete.",
-        examples=(("Remove two jobs", "vtrain rm mnist digits"),),
+        examples=(
+            ("Remove two jobs", "vtrain rm mnist digits"),
+            ("Remove all that have ended", "vtrain gc --kind=job --older-than=0s"),
+        ),
         flags=(SomeJobsFlag, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),
