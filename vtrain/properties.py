@@ -93,8 +93,10 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+LEAD_BACK = 'eval "$(vtrain emulator env --unset)"'
+"""The line that takes the variables of an emulator out of a shell."""
 STOPPED_HINT = (
-    'Start it again, or lead this shell away from it: eval "$(vtrain emulator env --unset)"\n'
+    f"Start it again, or lead this shell away from it: {LEAD_BACK}\n"
     "For this machine's own jobs: --backend=process"
 )
 """The advice where the variables of an emulator are set that has stopped."""

@@ -184,7 +184,7 @@ def test_on_vertex_only_hypertune_counts(
     vtrain: Any, folder: Path, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VTRAIN_BACKEND", "vertex")
-    image = "us-docker.pkg.dev/vertex-ai/training/pytorch-cpu.2-4.py310:latest"
+    image = "us-docker.pkg.dev/vertex-ai/training/pytorch-xla.2-4.py310:latest"
     line = ("tune", "train.py", *SPACE, f"--executor-image-uri={image}", "--dry-run")
     line += (
         "--staging-bucket=gs://my-bucket",

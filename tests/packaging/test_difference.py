@@ -25,7 +25,8 @@ def sdist(path: Path, **files: bytes) -> Path:
 
 
 def test_changed_new_and_removed_files(tmp_path: Path) -> None:
-    before = sdist(tmp_path / "a.tar.gz", same_py=b"1\n", old_py=b"x\n", task_py=b"one\ntwo\n")
+    made = {"PKG-INFO": b"Name: a\n", "src/a.egg-info/SOURCES.txt": b"task.py\n"}
+    before = sdist(tmp_path / "a.tar.gz", same_py=b"1\n", old_py=b"x\n", task_py=b"one\ntwo\n", **made)
     after = sdist(tmp_path / "b.tar.gz", same_py=b"1\n", new_py=b"y\n", task_py=b"one\n2\n")
     found = difference(before, after, names=NAMES)
     assert found.left_out == 0

@@ -189,8 +189,13 @@ def test_an_unreachable_index_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.delenv("PIP_RETRIES", raising=False)
     trainer = direct_sdist(tmp_path, "import left", ("left",))
-    with pytest.raises(EnvironmentFailed, match=r"^left cannot be .* index was not reachable"):
+    with pytest.raises(EnvironmentFailed, match=r"^left cannot be .* index was not reachable") as failed:
         make(tmp_path / "home", trainer)
+    assert failed.value.hint.startswith("Connect to the network")
+    monkeypatch.setenv("HTTPS_PROXY", "http://vtrain:token@127.0.0.1:9")  # that of an emulator
+    with pytest.raises(EnvironmentFailed) as failed:
+        make(tmp_path / "home", trainer)
+    assert "vtrain emulator env --unset" in failed.value.hint
 
 
 def test_a_missing_package_is_named(tmp_path: Path) -> None:

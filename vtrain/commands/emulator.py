@@ -38,7 +38,8 @@ from vtrain.flags.emulator_options import (
 )
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.options import CommonFlags
-from vtrain.properties import is_loopback
+from vtrain.https_proxy import leading_here
+from vtrain.properties import LEAD_BACK, is_loopback
 from vtrain.retry import wait_until
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.runtime.home import Home
@@ -104,6 +105,8 @@ def stop(where: RunningFlags, common: CommonFlags) -> None:
     running = the_running(home_folder(), where.port)
     stop_running(home_folder(), running)
     console.progress(f"Stopped the emulator at port {running.port}.")
+    if leading_here() and f":{running.port}" in os.environ["HTTPS_PROXY"]:
+        console.progress(f"This shell still leads there. To lead it back:\n$ {LEAD_BACK}")
 
 
 def status(common: CommonFlags) -> None:

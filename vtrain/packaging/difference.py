@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ MOST_FILES = 2000
 MOST_LINES = 200
 """Lines of a diff that are shown."""
 LONGEST_LINE = 300
+_MADE = re.compile(r"(?:^|/)(?:PKG-INFO$|[^/]+\.egg-info/)")
 
 
 class Difference(NamedTuple):
@@ -64,13 +66,15 @@ def _of_file(
 
 
 def _texts(package: Path) -> dict[str, list[str]]:
-    """The lines of each file of the trainer's."""
+    """The lines of each file of the trainer's, without those that setuptools makes of them."""
     if package.name.endswith(".tar.gz"):
         packed = ((str(each.path), each.content.read()) for each in packed_files(package))
-        return {path: _lines(content) for path, content in islice(packed, MOST_FILES)}
-    with readable(package):
-        members = islice(packed_members(package), MOST_FILES)
-        return {each.name: _lines(each.read(each.size)) for each in members}
+        found = {path: _lines(content) for path, content in islice(packed, MOST_FILES)}
+    else:
+        with readable(package):
+            members = islice(packed_members(package), MOST_FILES)
+            found = {each.name: _lines(each.read(each.size)) for each in members}
+    return {path: lines for path, lines in found.items() if not _MADE.search(path)}
 
 
 def _lines(content: bytes) -> list[str]:

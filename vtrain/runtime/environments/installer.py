@@ -18,10 +18,12 @@ import msgspec
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
+from vtrain.https_proxy import leading_here
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.packaging.archive import is_direct, read_metadata, unpack_direct
 from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
 from vtrain.program_output import reason
+from vtrain.properties import LEAD_BACK
 from vtrain.runtime.environments.interpreters import (
     Interpreter,
     accepts_python,
@@ -166,6 +168,8 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
         hint = _MAKE_ROOM
     elif is_unreachable(fault):
         hint = "Connect to the network, or name a reachable index or folder (PIP_INDEX_URL, PIP_FIND_LINKS)."
+        if leading_here():
+            hint = f"This shell leads to an emulator. If that has stopped, lead it back: {LEAD_BACK}\n{hint}"
     elif installation.purpose:
         hint = "Name it in the trainer's requirements with a version that your index has."
     elif _NOT_THERE.search(text):
