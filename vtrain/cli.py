@@ -56,7 +56,10 @@ _TRACKS = {"ai": {}, "beta": {"api_version": "v1beta1"}, "alpha": {"api_version"
 HELP = "Run Vertex AI training jobs on this machine, in containers, or on Vertex AI."
 EXAMPLES = (
     ("Run a script on this machine", "vtrain run train.py -- --epochs=3"),
-    ("Run a job on Vertex AI, and print its log", "vtrain submit train.py --backend=vertex --stream-logs"),
+    (
+        "Run a job on Vertex AI, and print its log",
+        "vtrain submit train.py --backend=vertex --yes --stream-logs",
+    ),
     ("Print the log of the newest job on this machine", "vtrain logs"),
 )
 NOTES = (

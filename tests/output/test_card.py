@@ -139,6 +139,17 @@ def test_a_job_that_did_not_fail_has_a_summary(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr().err == ""
 
 
+def test_a_replica_that_was_stopped_with_the_job_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+    replicas = [
+        {"name": f"workerpool{pool}-0", "attempts": [{"exitCode": code}]} for pool, code in ((0, 0), (1, 143))
+    ]
+    job = CustomJob(display_name="two", state=states.SUCCEEDED, answer={"replicas": replicas})
+    show_end(Console(), job)
+    shown = capfd.readouterr().err
+    assert "used    workerpool0-0: exit code 0\n" in shown
+    assert "used    workerpool1-0: stopped when the primary replica had ended, exit code 143\n" in shown
+
+
 @pytest.mark.parametrize("moment", ["yesterday", "2026-01-02", "9999-99-99T00:00:00Z", "1767323045"])
 def test_a_time_of_a_plug_in_that_is_none_is_left_out(capfd: pytest.CaptureFixture[str], moment: str) -> None:
     created = "2026-01-02T03:04:05Z"

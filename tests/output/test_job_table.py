@@ -43,6 +43,13 @@ def test_the_exit_code_is_that_of_the_replica_that_failed_first(replicas: object
     assert job_row({"replicas": replicas}, shown_id="1", backend="process").exit == ""
 
 
+def test_a_job_that_succeeded_has_the_exit_code_of_its_primary() -> None:
+    """The others were stopped when that had ended."""
+    ended = {"endTime": "2026-11-01T10:00:01Z", "state": "JOB_STATE_SUCCEEDED"}
+    ended |= {"replicas": attempts((0, "a"), (143, "b"))}
+    assert job_row(ended, shown_id="1", backend="process").exit == "0"
+
+
 def test_a_tuning_job_tells_how_many_trials_have_ended() -> None:
     trials = [{"state": "SUCCEEDED"}, {"state": "INFEASIBLE"}, {"state": "ACTIVE"}]
     row = job_row({"maxTrialCount": 20, "trials": trials}, shown_id="1", backend="process")

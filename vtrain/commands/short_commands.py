@@ -39,6 +39,7 @@ COMMANDS = (
         "project's job runs ([tool.vtrain.job] in pyproject.toml), or that one script of this folder.",
         examples=(
             ("Run a script with arguments of its own", "vtrain run train.py -- --epochs=3"),
+            ("Install what it needs first", "vtrain run train.py --requirements=scikit-learn,pandas"),
             ("Run a module of a folder", "vtrain run . -m trainer.task"),
         ),
         line="vtrain.flags.job_options:RunLine",
@@ -171,11 +172,9 @@ COMMANDS = (
     CommandInfo(
         name="rm",
         handler="vtrain.commands.jobs:remove",
-        details="For one job the same as custom-jobs delete and hp-tuning-jobs delete.",
-        examples=(
-            ("Remove two jobs", "vtrain rm mnist digits"),
-            ("Remove all that have ended", "vtrain gc --kind=job --older-than=0s"),
-        ),
+        details="For one job the same as custom-jobs delete and hp-tuning-jobs delete. All that have ended: "
+        "vtrain gc --kind=job --older-than=0s",
+        examples=(("Remove two jobs", "vtrain rm mnist digits"),),
         flags=(SomeJobsFlag, PlaceFlags, CommonFlags),
         fixed={"kind": ANY_JOB},
     ),

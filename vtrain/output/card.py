@@ -167,6 +167,8 @@ def _use_parts(use: ReplicaUse, job: Job) -> Iterator[str]:
         yield f"{count} attempts, exit codes {codes}"
     elif count == 0:
         yield "no exit code"
+    elif states.job_state(job.state) == states.SUCCEEDED and use.exit_codes[0]:
+        yield f"stopped when the primary replica had ended, exit code {codes}"
     elif states.job_state(job.state) != states.FAILED or len(replica_uses(job)) > 1:
         yield f"exit code {codes}"
     if use.peak_memory_bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from vtrain.messages.states import ENDED_TRIAL, short
+from vtrain.messages.states import ENDED_TRIAL, SUCCEEDED, short
 from vtrain.output.colours import Role, state_role
 from vtrain.output.layout import GAP, column_widths, filled, in_columns
 from vtrain.output.terminal import on_one_line
@@ -93,10 +93,15 @@ def _trials(document: Mapping[str, Any]) -> str:
 
 
 def _exit_code(document: Mapping[str, Any]) -> str:
-    """The exit code of the replica that failed first, else that of the primary; only of an ended job."""
+    """The exit code of the replica that failed first, else that of the primary; only of an ended job.
+
+    In a job that succeeded none has failed: those with an exit code were stopped when the primary had ended.
+    """
     if "endTime" not in document:
         return ""
     lasts = [(replica.get("attempts") or [{}])[-1] for replica in document.get("replicas") or []]
     ended = [last for last in lasts if "exitCode" in last]
     failed = sorted((last for last in ended if last["exitCode"]), key=lambda last: last.get("endTime", ""))
+    if document.get("state") == SUCCEEDED:
+        failed = []
     return str((failed or ended)[0]["exitCode"]) if ended else ""
