@@ -45,8 +45,8 @@ def test_the_exit_code_is_that_of_the_replica_that_failed_first(replicas: object
 
 def test_a_job_that_succeeded_has_the_exit_code_of_its_primary() -> None:
     """The others were stopped when that had ended."""
-    ended = {"endTime": "2026-11-01T10:00:01Z", "state": "JOB_STATE_SUCCEEDED"}
-    ended |= {"replicas": attempts((0, "a"), (143, "b"))}
+    replicas = attempts((0, "a"), (143, "b"))
+    ended = {"endTime": "2026-11-01T10:00:01Z", "state": "JOB_STATE_SUCCEEDED", "replicas": replicas}
     assert job_row(ended, shown_id="1", backend="process").exit == "0"
 
 
