@@ -54,6 +54,8 @@ def test_a_tuning_job_tells_how_many_trials_have_ended() -> None:
     trials = [{"state": "SUCCEEDED"}, {"state": "INFEASIBLE"}, {"state": "ACTIVE"}]
     row = job_row({"maxTrialCount": 20, "trials": trials}, shown_id="1", backend="process")
     assert row.trials == "2 of 20"
+    listed = job_row({"maxTrialCount": 20, "state": "JOB_STATE_SUCCEEDED"}, shown_id="1", backend="vertex")
+    assert listed.trials == "", "a list of the service has no trials"
     assert "TRIALS" in job_table([row], width=80, coloured=False)
     assert "TRIALS" not in job_table([ROW], width=80, coloured=False)
 

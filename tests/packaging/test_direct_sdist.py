@@ -264,7 +264,7 @@ def test_a_large_package_is_reported_with_its_largest_files(make_tree):
         with (folder / f"trainer/part{number}.bin").open("wb") as out:
             out.truncate((10 + number) * 1_000_000)
     (warning,) = plan_sdist(source(folder)).warnings
-    assert warning.startswith("the package holds 91.0 MB")
+    assert warning.startswith("the package holds 91.0 MB") and ".vtrainignore" in warning
     assert "part6.bin (16.0 MB), trainer/part5.bin" in warning
     assert "part1.bin" not in warning
 

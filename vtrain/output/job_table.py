@@ -85,10 +85,13 @@ def fitting(lines: Sequence[Sequence[str]], width: int, *, name: int) -> int:
 
 
 def _trials(document: Mapping[str, Any]) -> str:
-    """The trials of a tuning job that have ended, of all: `3 of 8`. Empty for any other job."""
-    if "maxTrialCount" not in document:
+    """The trials of a tuning job that have ended, of all: `3 of 8`. Empty for any other job.
+
+    A list of Vertex AI has no trials (ListHyperparameterTuningJobsResponse): nothing is said of them then.
+    """
+    if "maxTrialCount" not in document or not document.get("trials"):
         return ""
-    ended = sum(trial.get("state") in ENDED_TRIAL for trial in document.get("trials") or [])
+    ended = sum(trial.get("state") in ENDED_TRIAL for trial in document["trials"])
     return f"{ended} of {document['maxTrialCount']}"
 
 

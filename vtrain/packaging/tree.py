@@ -243,4 +243,7 @@ def file_warnings(folder: Path, files: Sequence[PackedFile], entry: str = "") ->
     if total > SIZE_WARNING:
         largest = sorted(files, key=lambda file: (-file.size, file.path))[:5]
         shown = ", ".join(f"{printable(file.path)} ({size_in_words(file.size)})" for file in largest)
-        yield f"the package holds {size_in_words(total)}; the largest files are {shown}"
+        yield (
+            f"the package holds {size_in_words(total)}; the largest files are {shown}. "
+            "List what it does not need in .vtrainignore, and keep data in a bucket"
+        )
