@@ -199,7 +199,7 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     warn_all(console, package.warnings if package is not None else ())
     for notice in (
         *_unreported_metric(prepared, local=session.is_local),
-        *(() if session.is_local else _unset_folders(prepared)),
+        *_unset_folders(prepared, local=session.is_local),
         *_joined_arguments(prepared.plan.job),
         *_idle_gpus(prepared.plan.job),
         *prepared.plan.notices,
@@ -243,13 +243,13 @@ def _unreported_metric(prepared: Prepared, *, local: bool) -> Iterator[str]:
     yield f"{where}o file of the trainer seems to report {name}.\n{how_to_report(name)}"
 
 
-def _unset_folders(prepared: Prepared) -> Iterator[str]:
+def _unset_folders(prepared: Prepared, *, local: bool) -> Iterator[str]:
     """A warning about folders that the service names only to a job with a base output directory.
 
     Source: `base_output_directory` of CustomJobSpec.
     """
     spec = spec_of(prepared.plan.job)
-    if spec is None or spec.output_uri or prepared.package is None:
+    if local or spec is None or spec.output_uri or prepared.package is None:
         return
     read = {name.decode() for text in _programs(prepared.package) for name in _FOLDERS.findall(text)}
     if read:

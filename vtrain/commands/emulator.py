@@ -105,7 +105,7 @@ def stop(where: RunningFlags, common: CommonFlags) -> None:
     running = the_running(home_folder(), where.port)
     stop_running(home_folder(), running)
     console.progress(f"Stopped the emulator at port {running.port}.")
-    if leading_here() and f":{running.port}" in os.environ["HTTPS_PROXY"]:
+    if leading_here() and os.environ["HTTPS_PROXY"].endswith(f":{running.port}"):
         console.progress(f"This shell still leads there. To lead it back:\n$ {LEAD_BACK}")
 
 

@@ -104,7 +104,7 @@ def _exit_code(document: Mapping[str, Any]) -> str:
         return ""
     lasts = [(replica.get("attempts") or [{}])[-1] for replica in document.get("replicas") or []]
     ended = [last for last in lasts if "exitCode" in last]
-    failed = sorted((last for last in ended if last["exitCode"]), key=lambda last: last.get("endTime", ""))
-    if document.get("state") == SUCCEEDED:
-        failed = []
-    return str((failed or ended)[0]["exitCode"]) if ended else ""
+    if document.get("state") != SUCCEEDED:
+        failed = (last for last in ended if last["exitCode"])
+        ended = sorted(failed, key=lambda last: last.get("endTime", "")) or ended
+    return str(ended[0]["exitCode"]) if ended else ""
