@@ -56,6 +56,7 @@ class Served:
         self.port = port
         self.bundle = folder / "trusted.pem"
         self.buckets = folder / "home" / "buckets"
+        self._contexts: dict[tuple[str, ...], ssl.SSLContext] = {}
 
     def send(self, head: bytes = b"") -> socket.socket:
         """A new connection, on which this was sent."""
@@ -72,10 +73,11 @@ class Served:
         """A connection to one of Google's hosts, with TLS."""
         client = self.send(connect_head(f"{host}:443", *headers))
         assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
-        context = ssl.create_default_context(cafile=str(self.bundle))
-        if protocols:
-            context.set_alpn_protocols(list(protocols))
-        return context.wrap_socket(client, server_hostname=host)
+        if protocols not in self._contexts:  # to read the bundle takes longer than to connect
+            self._contexts[protocols] = ssl.create_default_context(cafile=str(self.bundle))
+            if protocols:
+                self._contexts[protocols].set_alpn_protocols(list(protocols))
+        return self._contexts[protocols].wrap_socket(client, server_hostname=host)
 
     def call(self, host: str, head: str, *, headers: tuple[str, ...] = ()) -> bytes:
         """The whole answer to a request of HTTP at one of Google's hosts."""
