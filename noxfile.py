@@ -38,7 +38,7 @@ OWN_SESSION = (
     "engine",
     "chaos",
     "torch",
-    "frameworks",
+    "examples",
     "gcloud",
     "sdk",
     "programs",
@@ -195,7 +195,7 @@ def readme(session: nox.Session) -> None:
 
 @in_environment
 def pages(session: nox.Session) -> None:
-    """What the README, the tutorial and the examples show, where it installs packages or trains for long."""
+    """What the README and the pages show, where it installs packages or trains for long."""
     session.run("pytest", "-n", "2", "-m", "pages", *_tests_with(session, "mark.pages"))
 
 
@@ -325,8 +325,11 @@ def torch(session: nox.Session) -> None:
 
 
 @in_environment
-def frameworks(session: nox.Session) -> None:
-    """Examples that install TensorFlow or PyTorch; skipped where pip finds no CPU builds of them."""
+def examples(session: nox.Session) -> None:
+    """What the examples' READMEs show; TensorFlow's and PyTorch's where pip finds CPU builds of them."""
+    tests = _tests_with(session, "mark.examples")
+    none_too = (0, 5) if session.posargs else (0,)  # 5: the named tests are in the other run
+    session.run("pytest", "-n", "2", "-m", "examples and not frameworks", *tests, success_codes=none_too)
     folder = Path(session.create_tmp()).resolve()
     argv = ("pip", "download", "-q", "--no-deps", "--only-binary=:all:", "--retries=1", f"--dest={folder}")
     wanted = (TORCH, "tensorflow-cpu" if sys.platform == "linux" else "tensorflow")
@@ -336,7 +339,7 @@ def frameworks(session: nox.Session) -> None:
     bounds = folder / "bounds.txt"
     bounds.write_text(TORCH + "\n", encoding="utf-8")
     variables = {"PIP_CONSTRAINT": str(bounds), "UV_CACHE_DIR": str(folder / "cache")}
-    session.run("pytest", "-m", "frameworks", *_tests_with(session, "mark.frameworks"), env=variables)
+    session.run("pytest", "-m", "frameworks", *tests, env=variables, success_codes=none_too)
 
 
 @nox.session

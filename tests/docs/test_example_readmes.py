@@ -29,7 +29,7 @@ def of(readmes: list[Path]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("readme", readmes, ids=lambda readme: readme.parent.name)
 
 
-@pytest.mark.pages
+@pytest.mark.examples
 @pytest.mark.network
 @pytest.mark.timeout(900)
 @of(with_commands(""))
@@ -37,6 +37,7 @@ def test_the_commands_of_an_example(readme: Path, checkout: Checkout) -> None:
     run_all(commands(readme, notes=("",)), folder_of(readme, checkout), checkout.environ)
 
 
+@pytest.mark.examples
 @pytest.mark.frameworks
 @pytest.mark.network
 @pytest.mark.timeout(900)
@@ -46,7 +47,7 @@ def test_an_example_that_installs_gigabytes(readme: Path, checkout: Checkout) ->
     run_all(commands(readme, notes=(FRAMEWORKS,)), folder_of(readme, checkout), checkout.environ)
 
 
-@pytest.mark.pages
+@pytest.mark.examples
 @pytest.mark.docker
 @of(with_commands(DOCKER))
 def test_an_example_in_containers(readme: Path, checkout: Checkout, own_image: str) -> None:
@@ -56,7 +57,7 @@ def test_an_example_in_containers(readme: Path, checkout: Checkout, own_image: s
     run_all(commands(readme, notes=(DOCKER,)), folder, checkout.environ)
 
 
-@pytest.mark.sdk
+@pytest.mark.examples
 @pytest.mark.network
 @pytest.mark.skipif(not HAS_AIRFLOW, reason="apache-airflow is not on PATH")
 @of(with_commands(AIRFLOW))
