@@ -9,8 +9,7 @@ import pytest
 from lib.api_methods import EMULATED, ROWS
 
 from vtrain.emulator.vertex.grpc_messages import load_message
-from vtrain.emulator.vertex.vertex_refusals import snake_case
-from vtrain.messages.codec import fields
+from vtrain.messages.codec import fields, snake_case
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
 

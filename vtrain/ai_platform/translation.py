@@ -29,7 +29,7 @@ from vtrain.ai_platform.training_input import (
     TrainingInput,
 )
 from vtrain.errors import ConfigError, FieldError
-from vtrain.messages.codec import to_document
+from vtrain.messages.codec import mapped, snake_case, to_document
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
@@ -220,7 +220,7 @@ def _tf_config(given: TrainingInput, *, custom_container: bool) -> str:
     document = {
         "cluster": {name: [LOCAL_ADDRESS]},
         "environment": "cloud",
-        "job": json.dumps(_snake(to_document(given)), separators=(",", ":")),
+        "job": json.dumps(mapped(to_document(given), _snake), separators=(",", ":")),
         "task": {"index": 0, "type": name},
     }
     return json.dumps(document, separators=(",", ":"))
@@ -232,10 +232,8 @@ def _is_since(version: str, first: tuple[int, int]) -> bool:
 
 
 def _snake(value: Any) -> Any:
-    """A document with its fields in snake_case, as the older service wrote them for trainers."""
-    if isinstance(value, dict):
-        return {re.sub(r"([A-Z])", r"_\1", name).lower(): _snake(item) for name, item in value.items()}
-    return [_snake(item) for item in value] if isinstance(value, list) else value
+    """A mapping with its fields in snake_case, as the older service wrote them for trainers."""
+    return {snake_case(name): item for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def _scheduling(given: TrainingInput, notes: list[str]) -> Scheduling | None:

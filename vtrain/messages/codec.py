@@ -60,13 +60,22 @@ def from_document(cls: type[M], document: Any) -> M:
     try:
         return msgspec.convert(document, cls, strict=False)
     except msgspec.ValidationError:  # JSON may say null for a default
-        return msgspec.convert(_without_nulls(document), cls, strict=False)
+        return msgspec.convert(mapped(document, _without_nulls), cls, strict=False)
 
 
 def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {name: item for name, item in value.items() if item is not None}
+    return value
+
+
+def mapped(document: Any, change: Callable[[Any], Any]) -> Any:
+    """What `change` makes of a document, after it has changed each value in it, from the inside out."""
+    if isinstance(document, dict):
+        document = {name: mapped(item, change) for name, item in document.items()}
+    elif isinstance(document, list):
+        document = [mapped(item, change) for item in document]
+    return change(document)
 
 
 def to_document(message: msgspec.Struct) -> dict[str, Any]:
@@ -227,6 +236,11 @@ def camel_case(name: str) -> str:
     return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)
 
 
+def snake_case(name: str) -> str:
+    """The name of a field, or a path of such names, as the API's own definitions have it."""
+    return re.sub(r"[A-Z]", lambda found: ("_" if found.start() else "") + found[0].lower(), name)
+
+
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
@@ -325,7 +339,7 @@ def _wrong_type(path: str, expected: str, value: Any, hint: str = "") -> ConfigE
 
 
 def _unknown_field(cls: type, name: str, path: str, known: Mapping[str, Field]) -> ConfigError:
-    camel = re.sub(r"[_-](\w)", lambda m: m.group(1).upper(), name)
+    camel = camel_case(name.replace("-", "_"))
     given = known.keys() - getattr(cls, "output_fields", frozenset())
     hint = did_you_mean(camel, given, otherwise=f"It has: {', '.join(sorted(given))}.", cutoff=0.5)
     return FieldError(_join(path, name), f"{cls.__name__} has no field {name!r}.", hint=hint)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.messages.codec import Field, fields
+from vtrain.messages.codec import Field, fields, mapped
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _REFERENCE = "#/definitions/{name}"
@@ -81,14 +81,13 @@ def table_schema(title: str, cls: type[msgspec.Struct], path: tuple[str, ...]) -
     (schema,), definitions = msgspec.json.schema_components([cls], ref_template=_REFERENCE)
     for name in reversed(path):
         schema = {"type": "object", "properties": {name: schema}}
-    return {"$schema": DRAFT, "title": title, **schema, "definitions": _plain(definitions)}
+    return {"$schema": DRAFT, "title": title, **schema, "definitions": mapped(definitions, _plain)}
 
 
 def _plain(schema: Any) -> Any:
     """A schema without the choice of null, which TOML does not have, and without empty defaults and lists."""
     if isinstance(schema, list):
-        return [_plain(item) for item in schema if item != {"type": "null"}]
-    if not isinstance(schema, dict):
-        return schema
-    kept = {key: value for key, value in schema.items() if value or key not in ("default", "required")}
-    return {key: _plain(value) for key, value in kept.items()}
+        return [item for item in schema if item != {"type": "null"}]
+    if isinstance(schema, dict):
+        return {key: value for key, value in schema.items() if value or key not in ("default", "required")}
+    return schema

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.messages.codec import check_json_types, read_message, to_document, with_json_names
+from vtrain.messages.codec import check_json_types, mapped, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.training_pipeline import TrainingPipeline
@@ -35,7 +35,7 @@ def task_of(pipeline: TrainingPipeline) -> TaskJob | None:
 
     Raises FieldError for inputs that do not describe a job.
     """
-    inputs = _with_whole_numbers(pipeline.training_task_inputs)
+    inputs = mapped(pipeline.training_task_inputs, _whole)
     if pipeline.training_task_definition == CUSTOM_TASK:
         spec = _read_strictly(CustomJobSpec, inputs)
         return CustomJob(display_name=f"{pipeline.display_name[:117]}-custom-job", job_spec=spec)
@@ -69,10 +69,6 @@ def with_task(pipeline: TrainingPipeline, task: TaskJob) -> TrainingPipeline:
     return msgspec.structs.replace(pipeline, training_task_definition=definition, training_task_inputs=inputs)
 
 
-def _with_whole_numbers(value: Any) -> Any:
-    """The document with 2 for 2.0: a Struct of the API has no whole numbers."""
-    if isinstance(value, dict):
-        return {name: _with_whole_numbers(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_whole_numbers(item) for item in value]
+def _whole(value: Any) -> Any:
+    """2 for 2.0: a Struct of the API has no whole numbers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -24,7 +24,7 @@ from vtrain.emulator.vertex.operations import print_fault
 from vtrain.emulator.vertex.stored_resources import StoredResources
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_call import Document, Services, VertexCall, job_methods
-from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, snake_case, words_of
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, invalid, words_of
 from vtrain.errors import ConfigError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.batch_prediction_job import (
@@ -33,7 +33,7 @@ from vtrain.messages.batch_prediction_job import (
     InstanceConfig,
     OutputInfo,
 )
-from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.codec import from_document, snake_case, to_document
 from vtrain.messages.model import Model
 from vtrain.messages.names import BATCH_PREDICTION_JOBS, ENDPOINTS
 from vtrain.messages.structs import Status

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain.emulator.vertex.vertex_call import field_of
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import VtrainError
 from vtrain.messages.codec import (
     Field,
@@ -21,6 +21,7 @@ from vtrain.messages.codec import (
     fields,
     from_document,
     read_message,
+    snake_case,
     to_document,
     with_json_names,
 )

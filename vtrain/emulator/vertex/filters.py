@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from vtrain import times
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.globs import Glob, anything
-from vtrain.messages.codec import camel_case
+from vtrain.messages.codec import camel_case, snake_case
 from vtrain.messages.names import ENDPOINTS, MODELS
 
 CALL = "in_context"

@@ -14,7 +14,7 @@ from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
 
-from vtrain.emulator.vertex.vertex_refusals import snake_case
+from vtrain.messages.codec import snake_case
 
 VERSIONS = ("v1", "v1beta1")
 

@@ -33,8 +33,9 @@ from vtrain.emulator.vertex.vertex_call import (
     Method,
     VertexCall,
 )
-from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of, snake_case
+from vtrain.emulator.vertex.vertex_refusals import CODES, VertexRefusal, refusal_of
 from vtrain.errors import VtrainError
+from vtrain.messages.codec import snake_case
 from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 
 THREADS = 64

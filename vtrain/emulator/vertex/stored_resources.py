@@ -23,8 +23,8 @@ from vtrain.emulator.vertex.vertex_call import (
     VertexCall,
     field_of,
 )
-from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
-from vtrain.messages.codec import camel_case, fields, from_document, to_document
+from vtrain.emulator.vertex.vertex_refusals import invalid
+from vtrain.messages.codec import camel_case, fields, from_document, snake_case, to_document
 from vtrain.messages.structs import Resource
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp

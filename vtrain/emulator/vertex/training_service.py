@@ -37,9 +37,9 @@ from vtrain.emulator.vertex.vertex_call import (
     VertexCall,
     job_methods,
 )
-from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of, snake_case
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, refusal_of
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
-from vtrain.messages.codec import to_document
+from vtrain.messages.codec import snake_case, to_document
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.model import Model, ModelTarget
 from vtrain.messages.names import (

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from vtrain.emulator.vertex.vertex_refusals import invalid, snake_case
+from vtrain.emulator.vertex.vertex_refusals import invalid
+from vtrain.messages.codec import snake_case
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 
 Document = dict[str, Any]

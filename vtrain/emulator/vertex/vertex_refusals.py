@@ -5,7 +5,6 @@ Codes are those of `google.rpc.Code`, with the HTTP status that belongs to each.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from vtrain.errors import (
@@ -20,6 +19,7 @@ from vtrain.errors import (
     UsageError,
     VtrainError,
 )
+from vtrain.messages.codec import snake_case
 
 HTTP = {
     "INVALID_ARGUMENT": 400,
@@ -79,11 +79,6 @@ class VertexRefusal(Exception):
     def document(self) -> dict[str, Any]:
         """The error as Google's APIs write it."""
         return {"error": {"code": self.http_status, "message": self.message, "status": self.status}}
-
-
-def snake_case(name: str) -> str:
-    """The name of a field, or a path of such names, as the API's own definitions have it."""
-    return re.sub(r"[A-Z]", lambda found: ("_" if found.start() else "") + found[0].lower(), name)
 
 
 def invalid(message: str) -> VertexRefusal:

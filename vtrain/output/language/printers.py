@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vtrain.messages.codec import mapped
 from vtrain.output.language.format import PAGE, Format
 from vtrain.output.language.keys import get
 
@@ -55,20 +56,13 @@ def _yaml(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]
     null = fmt.attributes.get("null")
     for document in documents:
         record = project(document)
-        text = dump_yaml(record if null is None else _with_null(record, null))
+        if null is not None:
+            record = mapped(record, lambda value: null if value is None and null != "null" else value)
+        text = dump_yaml(record)
         if isinstance(record, (dict, list)):
             yield (mark if record else mark.replace("\n", " ")) + text
         else:
             yield mark + f"{'' if is_list else chr(10)}  {text}"
-
-
-def _with_null(value: Any, null: str) -> Any:
-    """The value with a text in place of every null."""
-    if isinstance(value, dict):
-        return {name: _with_null(item, null) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_with_null(item, null) for item in value]
-    return null if value is None and null != "null" else value
 
 
 def _json(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
