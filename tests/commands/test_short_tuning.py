@@ -50,8 +50,7 @@ def test_a_word_means_a_job_of_either_kind_but_no_trial_by_chance(vtrain_home: P
         (
             HYPERPARAMETER_TUNING_JOBS,
             "{} is a tuning job: its trials are jobs of their own.\n"
-            "  List them, or copy the model of the best:\n"
-            "  $ vtrain trials {}\n  $ vtrain cp {}@best:model\n",
+            "  Name one by its number, or the best as {}@best:\n  $ vtrain trials {}\n",
         ),
         (
             TRAINING_PIPELINES,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +45,7 @@ if args.how == "metrics.jsonl":
 if args.how == "another":
     print(json.dumps({"lost": 1}))
 """
+REQUEST = '--json-request={"instances": [1]}'
 SPACE = ("--param=rate=1,2,3", "--metric=loss:min", "--algorithm=grid-search")
 
 
@@ -87,6 +90,20 @@ def test_the_best_trial_is_run_again_and_its_model_copied(vtrain: Any, folder: P
     assert vtrain("best", "demo", "--format=value(args,id)").out == "--rate=2\t2\n"
     assert vtrain("cp", "demo@best:model", "copied").code == 0
     assert (folder / "copied" / "rate").read_text() == "2.0"
+    assert "A trial is a job: vtrain logs demo@2\n" in vtrain("trials", "demo").err
+    assert vtrain("cp", "demo@1:model/rate").code == 0 and (folder / "rate").read_text() == "1.0"
+    assert vtrain("logs", "@last@2").out == vtrain("logs", "demo@best").out
+    assert vtrain("show", "@1", "--format=value(args.rate)").out == "1\n"
+    assert "has no trial 3.\n  $ vtrain trials " in vtrain("show", "demo@3").err
+    assert "The job has written no model that can be served" in vtrain("predict", "demo@1", REQUEST).err
+    rerun = subprocess.run(
+        [sys.executable, "-m", "vtrain", "rerun", "demo@2", "--", "--rate=5"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert "$ vtrain run train.py -- --how=stdout --rate=5\n" in rerun.stderr
 
 
 def test_a_study_that_measures_nothing_stops_after_its_first_trials(vtrain: Any, folder: Path) -> None:

@@ -14,9 +14,8 @@ from typing import BinaryIO
 
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
-from vtrain.commands.session import Session, open_named
-from vtrain.commands.tuning_trials import no_result, tuning_job
-from vtrain.core.references import BEST, LAST, command_about, ended_log_command, shown_name
+from vtrain.commands.session import Session, open_named, open_trial
+from vtrain.core.references import LAST, TRIAL, command_about, ended_log_command, shown_name
 from vtrain.errors import (
     CommandError,
     ConfigError,
@@ -29,13 +28,10 @@ from vtrain.errors import (
 )
 from vtrain.flags.options import CommonFlags, CopyFlags, JobNameFlag, PlaceFlags, TaskFlag
 from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.names import TUNING_JOB
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import CANCELLING, has_ended, short
-from vtrain.output.trials import best_trials
 from vtrain.rooted import Found, Root
 from vtrain.settings import user_path
-from vtrain.staging import join_uri
 
 
 def execute(
@@ -134,11 +130,11 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     text, path = (files.source[:end], files.source[end + 1 :]) if end >= 0 else (files.source, "")
     if not files.source:
         raise UsageError("The name of the job is empty.", hint="For the newest one, write @last.")
-    if text.endswith(BEST):
-        session, name, output = _best_trial(common, place, text.removesuffix(BEST))
+    output = None
+    if TRIAL.fullmatch(text):
+        session, name, output = open_trial(common, place, text)
     else:
         session, name = open_named(common, place, text or LAST)
-        output = None
     source = _find(session, name, path, task.task_name, files.target, output)
     is_folder = source.is_folder()
     wanted = user_path(files.target)
@@ -156,20 +152,6 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     else:
         raise StorageError(f"Nothing is copied: {source.path} is a pipe, a socket or a device.")
     session.console.status(f"Copied {source.path} to {target}.")
-
-
-def _best_trial(common: CommonFlags, place: PlaceFlags, text: str) -> tuple[Session, str, str]:
-    """The session of a tuning job, the job of its best trial, and the output folder of that trial.
-
-    Raises NotFoundError where no trial has a result.
-    """
-    session, name = open_named(common, place, text, TUNING_JOB)
-    job = tuning_job(session, name)
-    found = best_trials(job)
-    if not found:
-        raise no_result(name)
-    base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
-    return session, found[0].custom_job or name, join_uri(base, found[0].id) if base else ""
 
 
 def _find(

@@ -10,8 +10,9 @@ import msgspec
 
 from vtrain.atomic import scratch_folder
 from vtrain.backends.model_interface import ServingOrder
+from vtrain.backends.registry import find_backend
 from vtrain.commands.models import find_model
-from vtrain.commands.session import Session, Target, find_target
+from vtrain.commands.session import Session, Target, open_named
 from vtrain.core.compose import Images
 from vtrain.core.config_file import origin_of, read_text
 from vtrain.errors import ConfigError, NotFoundError, UnavailableError, UsageError
@@ -66,14 +67,12 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
 def predict_job(job: NewestFlag, spec: PredictFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """Serve the model that a job has written, in the versions that it ran with, and ask it once."""
     request = read_request(spec.json_request)
-    target = find_target(common, place, name=job.text, newest=True)
-    session = target.open()
+    session, name = open_named(common, place, job.text)
     if not session.is_local:
         raise UnavailableError(
             "Only a job of this machine is asked without an upload.",
             hint="Keep its model, and ask that: vtrain models upload --help",
         )
-    name = session.full_name(target.name)
     found = session.jobs.get(name)
     assert isinstance(found, CustomJob)
     output = found.job_spec.output_uri
@@ -92,7 +91,7 @@ def predict_job(job: NewestFlag, spec: PredictFlags, place: PlaceFlags, common: 
     _check_trust(spec, foreign_part(folder))
     image = ModelContainerSpec(image_uri=_SERVED_BY[family])
     model = Model(name=name, display_name=found.display_name, artifact_uri=uri, container_spec=image)
-    serving = target.here("process").open()
+    serving = msgspec.structs.replace(session, backend=find_backend("process"))
     with scratch_folder(session.settings.home) as scratch:
         order = ServingOrder(model=model, artifacts=folder, scratch=scratch, job=name)
         predictions = _ask(serving, order, request)

@@ -18,7 +18,8 @@ from vtrain.command_log import masked_line, split_line
 from vtrain.commands.session import open_named, vtrain_argv
 from vtrain.errors import ConfigError, InterruptedByUser, PackagingError, UnavailableError
 from vtrain.flags.options import CommonFlags, NewestFlag, PlaceFlags, WatchFlag
-from vtrain.messages.names import ANY_JOB
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.names import ANY_JOB, TRIAL_LABEL
 from vtrain.output.console import Console
 from vtrain.packaging.tree import belonging_files
 from vtrain.runtime.job_order import TypedCommand
@@ -41,7 +42,10 @@ def rerun(
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
-    """Become the command that made the job, or run it again and again; with other trainer arguments."""
+    """Become the command that made the job, or run it again and again; with other trainer arguments.
+
+    A trial is run as a job of its own, with the parameters that it had.
+    """
     session, name = open_named(common, place, job.text, ANY_JOB)
     if not isinstance(session.jobs, RepeatableBackend):
         raise UnavailableError(
@@ -54,7 +58,13 @@ def rerun(
             "The command line that made this job is not known.",
             hint="Another program made it. Run its line yourself once.",
         )
-    words = with_arguments(command.words, remainder or ())
+    words, made = command.words, session.jobs.get(name)
+    if isinstance(made, CustomJob) and TRIAL_LABEL in made.labels:
+        from vtrain.commands.tuning_trials import run_line
+        from vtrain.output.compared import words_of
+
+        words = (*split_line(run_line(words) or words)[0], "--", *words_of(made))
+    words = with_arguments(words, remainder or ())
     if common.notify:
         words = ("--notify", *words)
     if not Path(command.folder).is_dir():

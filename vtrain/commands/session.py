@@ -9,12 +9,14 @@ from typing import Any
 
 import vtrain.core.target as core_target
 from vtrain.backends import ServiceAccess
+from vtrain.core.references import LAST, TRIAL, command_about, shown_name
 from vtrain.core.target import Reporter, Wish, choose_target
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, NotFoundError, UnavailableError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.codec import to_document
-from vtrain.messages.names import CUSTOM_JOB, DEFAULT_REGION, ResourceKind
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
+from vtrain.messages.names import CUSTOM_JOB, DEFAULT_REGION, TUNING_JOB, ResourceKind
 from vtrain.messages.secrets import is_made_here, masked_document
 from vtrain.messages.structs import Resource
 from vtrain.output.colours import dim
@@ -23,6 +25,7 @@ from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.properties import property_flag, property_value, use_configuration
 from vtrain.settings import TRAINING_REGIONS, Choice
+from vtrain.staging import join_uri
 
 
 class CommandConsole(Console, Reporter):
@@ -119,10 +122,17 @@ def open_named(
 ) -> tuple[Session, str]:
     """The session of a command about one resource, and the full name of that resource.
 
-    A job of this machine is also named by the first digits of its id, its display name or `@last`. Of
-    several jobs the newest is meant, or with `only_one` none. Raises ConfigError for a text that is no name
-    or means several jobs, NotFoundError for a name that no job has.
+    A job of this machine is also named by the first digits of its id, its display name or `@last`, and a
+    trial as `JOB@3` or `JOB@best`. Of several jobs the newest is meant, or with `only_one` none. Raises
+    ConfigError for a text that is no name or means several jobs, NotFoundError for a name that no job has.
     """
+    if CUSTOM_JOB.collection in kind.collections and TRIAL.fullmatch(text):
+        session, name, output = open_trial(
+            common, place, text, about_running=about_running, only_one=only_one, console=console
+        )
+        if not name:
+            raise UnavailableError("The service names no job of this trial.", hint=f"Its folder: {output}")
+        return session, name
     target = find_target(
         common,
         place,
@@ -134,6 +144,39 @@ def open_named(
     )
     session = target.open()
     return session, session.full_name(target.name, kind)
+
+
+def open_trial(common: CommonFlags, place: PlaceFlags, text: str, **about: Any) -> tuple[Session, str, str]:
+    """The session of `JOB@best` or `JOB@3`, and the trial's job and output folder, if they are known.
+
+    `about` are arguments of `open_named`. Raises NotFoundError where there is no such trial.
+    """
+    word, _, number = text.rpartition("@")
+    session, name = open_named(common, place, word or LAST, TUNING_JOB, **about)
+    job = tuning_job(session, name)
+    found = best_of(job) if number == "best" else [trial for trial in job.trials if trial.id == number]
+    if not found:
+        hint = f"$ {command_about(name, 'trials')}"
+        raise NotFoundError(f"{shown_name(name)} has no trial {number}.", hint=hint)
+    base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
+    return session, found[0].custom_job, join_uri(base, found[0].id) if base else ""
+
+
+def tuning_job(session: Session, name: str) -> HyperparameterTuningJob:
+    """The tuning job of a name."""
+    job = session.jobs.get(name)
+    assert isinstance(job, HyperparameterTuningJob)  # as the collection in the name says
+    return job
+
+
+def best_of(job: HyperparameterTuningJob) -> list[Trial]:
+    """The best trials of a tuning job. Raises NotFoundError where none has a result."""
+    from vtrain.output.trials import best_trials
+
+    if chosen := best_trials(job):
+        return chosen
+    hint = f"$ {command_about(job.name, 'trials')}"
+    raise NotFoundError(f"No trial of {shown_name(job.name)} has a result.", hint=hint)
 
 
 def service_access(common: CommonFlags) -> ServiceAccess:

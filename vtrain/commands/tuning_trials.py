@@ -17,9 +17,9 @@ from vtrain.command_log import masked_line, split_line
 from vtrain.commands.conclusion import model_folder
 from vtrain.commands.selection import show_list
 from vtrain.commands.servers import needed_modules
-from vtrain.commands.session import Session, open_named, resource_document
-from vtrain.core.references import command_about, shown_name
-from vtrain.errors import ConfigError, NotFoundError, StorageError
+from vtrain.commands.session import Session, best_of, open_named, resource_document, tuning_job
+from vtrain.core.references import command_about
+from vtrain.errors import ConfigError, StorageError
 from vtrain.flags.job_options import ContainerFlags, EntryFlags, TrainerFlags
 from vtrain.flags.options import BestFlag, CommonFlags, ListFlags, NameFlag, PlaceFlags, ReportFlags
 from vtrain.flags.row import flag_name, groups_of, rows_of
@@ -34,7 +34,6 @@ from vtrain.output.console import Console
 from vtrain.output.trials import (
     TrialTable,
     best_first,
-    best_trials,
     end_text,
     live_lines,
     measured_text,
@@ -62,9 +61,7 @@ def trials(
     """Print the trials of a job, or the best of them."""
     session, name = open_named(common, place, job.text, TUNING_JOB)
     found = tuning_job(session, name)
-    chosen = best_trials(found) if wanted.best else best_first(found)
-    if wanted.best and not chosen:
-        raise no_result(name)
+    chosen = best_of(found) if wanted.best else best_first(found)
     by_id = {trial.id: trial for trial in chosen}
 
     def draw(documents: Iterable[dict[str, Any]]) -> str:
@@ -81,13 +78,8 @@ def trials(
         uri_of=session.uri_of,
         draw=None if wanted.best else draw,
     )
-
-
-def tuning_job(session: Session, name: str) -> HyperparameterTuningJob:
-    """The tuning job of a name."""
-    job = session.jobs.get(name)
-    assert isinstance(job, HyperparameterTuningJob)  # as the collection in the name says
-    return job
+    if session.console.format is None and not wanted.best and chosen and chosen[0].custom_job:
+        session.console.progress(f"A trial is a job: vtrain logs {shlex.quote(f'{job.text}@{chosen[0].id}')}")
 
 
 def _documents(
@@ -109,9 +101,7 @@ def best(job: NameFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Print the best trial, its arguments as a command line, and where its model is."""
     session, name = open_named(common, place, job.text, TUNING_JOB)
     found = tuning_job(session, name)
-    chosen = best_trials(found)
-    if not chosen:
-        raise no_result(name)
+    chosen = best_of(found)
     spec = from_document(StudySpec, masked_document(to_document(found.study_spec or StudySpec())))
     shown = study_trials(found)
     args = {
@@ -123,7 +113,8 @@ def best(job: NameFlag, place: PlaceFlags, common: CommonFlags) -> None:
         {**document, "args": args.get(str(document["id"]), "")}
         for document in _documents(session, found, chosen, has_models=True)
     ]
-    line = _typed_line(session, name)
+    typed = session.jobs.command(name) if isinstance(session.jobs, RepeatableBackend) else None
+    line = run_line(typed.words) if typed is not None else None
 
     def draw(documents: Iterable[dict[str, Any]]) -> str:
         rows: list[tuple[str, str]] = []
@@ -141,14 +132,12 @@ def best(job: NameFlag, place: PlaceFlags, common: CommonFlags) -> None:
     show_list(session.console, listing, documents, default="yaml", uri_of=session.uri_of, draw=draw)
 
 
-def _typed_line(session: Session, name: str) -> list[str] | None:
+def run_line(typed: Sequence[str]) -> list[str] | None:
     """The words of `vtrain run` up to a trial's own arguments, from the line that made the tuning job.
 
-    None where the line is not known.
+    None where another line made it.
     """
-    if not isinstance(session.jobs, RepeatableBackend) or (typed := session.jobs.command(name)) is None:
-        return None
-    words, tail = split_line(typed.words)
+    words, tail = split_line(typed)
     starts = [at for at, word in enumerate(words) if word in ("tune", "create")]
     if not starts:
         return None
@@ -169,13 +158,6 @@ def _typed_line(session: Session, name: str) -> list[str] | None:
 
 _ABOUT_THE_TRAINER = (EntryFlags, TrainerFlags, ContainerFlags)
 """The flags of a tuning job that `vtrain run` takes too, and that decide how its trainer runs."""
-
-
-def no_result(name: str) -> NotFoundError:
-    """The error for a tuning job without a best trial."""
-    return NotFoundError(
-        f"No trial of {shown_name(name)} has a result.", hint=f"$ {command_about(name, 'trials')}"
-    )
 
 
 # live

@@ -49,8 +49,8 @@ LAST = "@last"
 """The newest job of this machine."""
 _NEWEST = rf"{LAST}(?:-([0-9]{{1,3}}))?"
 """The newest one, or that many before it."""
-BEST = "@best"
-"""Behind the name of a tuning job, in `cp`: its best trial."""
+TRIAL = re.compile(r".*@(?:best|[0-9]{1,6})")
+"""A trial of a tuning job, which is a job itself; without a name one of the newest."""
 MOST_CANDIDATES = 5
 """The jobs that the answer to an ambiguous name lists."""
 MOST_NAMESAKES = 1000
@@ -75,7 +75,7 @@ _OTHER_KINDS = {
     CUSTOM_JOBS: ("no tuning job", "See what it is:\n$ vtrain show {0}"),
     HYPERPARAMETER_TUNING_JOBS: (
         "a tuning job: its trials are jobs of their own",
-        "List them, or copy the model of the best:\n$ vtrain trials {0}\n$ vtrain cp {0}@best:model",
+        "Name one by its number, or the best as {0}@best:\n$ vtrain trials {0}",
     ),
     TRAINING_PIPELINES: (
         "a training pipeline: its task is a job of its own",

@@ -43,6 +43,10 @@ COMMAND = "COMMAND"
 """The remainder of a command that runs another program."""
 REGION_HELP = "Region of Vertex AI. Local backends need none."
 NAMES = "Id or full name. On this machine also the id's first digits, the display name, or @last"
+MANY_NAMES = (
+    "Ids or full names. On this machine also the id's first digits, the display name, or @last. A trial is "
+    "JOB@3 or JOB@best."
+)
 """The names that a job may be called by."""
 
 
@@ -162,7 +166,9 @@ class PipelineFlag(NameFlag, frozen=True):
 class NewestFlag(NameFlag, frozen=True):
     """The name of a job, for the short commands that may go without."""
 
-    job: str = argument("[JOB]", f"{NAMES} (default).", default="@last", offer=any_jobs)
+    job: str = argument(
+        "[JOB]", f"{NAMES} (default). A trial is JOB@3 or JOB@best.", default="@last", offer=any_jobs
+    )
 
 
 class JobsFlag(FlagGroup, frozen=True):
@@ -170,7 +176,7 @@ class JobsFlag(FlagGroup, frozen=True):
 
     jobs: list[str] = argument(
         "[JOB]…",
-        "Ids or full names. On this machine also the id's first digits, the display name, or @last.",
+        MANY_NAMES,
         default=[],
         offer=any_jobs,
     )
@@ -181,7 +187,7 @@ class SomeJobsFlag(JobsFlag, frozen=True):
 
     jobs: list[str] = argument(
         "JOB…",
-        "Ids or full names. On this machine also the id's first digits, the display name, or @last.",
+        MANY_NAMES,
         default=[],
         offer=any_jobs,
     )
