@@ -87,6 +87,10 @@ def test_everything_of_an_ended_job_goes(vtrain, trainer: Path, vtrain_home: Pat
     name = create(vtrain, trainer, "--wait", "--staging-bucket=gs://staging")
     assert gc(vtrain) == {}
     assert gc(vtrain, "--older-than=0s") == {"job": "removed"}  # the rest was used just now
+    assert (
+        "; 0 would go, 0 B: used within the last hour.\n" in vtrain("gc", "--older-than=0s", "--dry-run").err
+    )
+    assert "\nWhat was used within the last hour stays. " in vtrain("gc", "--older-than=0s").err
     name = create(vtrain, trainer, "--wait", "--staging-bucket=gs://staging")
     age(vtrain_home, 40)
     planned = vtrain("gc", "--older-than=0s", "--dry-run")
@@ -104,7 +108,7 @@ def test_everything_of_an_ended_job_goes(vtrain, trainer: Path, vtrain_home: Pat
     assert vtrain("custom-jobs", "describe", name).code == 1
     kept = {".claims", "store.db", "store.db-wal", "store.db-shm", "vtrain.log"}
     assert [path for path in vtrain_home.rglob("*") if path.is_file() and path.name not in kept] == []
-    assert vtrain("gc", "--older-than=0s").err.splitlines()[-1] == "There is nothing to remove."
+    assert vtrain("gc", "--older-than=0s").err.splitlines()[1] == "There is nothing to remove."
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from vtrain.messages.nearest import did_you_mean
 from vtrain.output.console import Console
 from vtrain.runtime.gc.candidate import (
     ELSEWHERE,
+    FRESH_SECONDS,
     KINDS,
     NO_FAULT,
     ON_ENGINE,
@@ -36,6 +37,8 @@ TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 NARROW_TABLE = "table(name, kind, sizeText:label=SIZE, created.date('%Y-%m-%d'), status)"
 """The table on a terminal, which is too narrow for TABLE."""
 AGE_FLAG, OLDER_THAN = "--older-than", "30d"
+RECENT = "used within the last hour"
+"""Why things of any age stay that are no jobs, unless all go."""
 _NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 
 
@@ -149,7 +152,11 @@ def _tell_usage(console: Console, search: Search, documents: list[dict[str, Any]
         noun = usage.noun if usage.count == 1 else f"{usage.noun}s"
         words = f"{usage.count} {noun}, {size_in_words(usage.size)}"
         if search.wants(*usage.kinds):
-            console.status(f"{words}; {len(going)} would go, {size_in_words(sum(e['size'] for e in going))}.")
+            is_listed = any(entry["kind"] in usage.kinds for entry in documents)
+            is_recent = usage.count and not is_listed and usage.noun in ("environment", "package")
+            why = f": {RECENT}" if is_recent and search.older_than < FRESH_SECONDS else ""
+            size = size_in_words(sum(entry["size"] for entry in going))
+            console.status(f"{words}; {len(going)} would go, {size}{why}.")
         elif usage.size and not search.kinds:
             console.status(f"{words}; only --kind={OUTPUT} removes those older than {age}.")
 
@@ -164,8 +171,9 @@ def _sum_up(console: Console, documents: list[dict[str, Any]], search: Search, *
     if not going:
         nothing = "Nothing is removed: STATUS says why." if documents else "There is nothing to remove."
         console.status(nothing)
-        if not documents and search.older_than and not search.kinds and search.home.exists():
-            console.progress("What is newer stays. To remove that too:\n\n$ vtrain gc --all\n")
+        if not documents and not search.kinds and search.home.exists():
+            newer = f"was {RECENT}" if search.older_than < FRESH_SECONDS else "is newer"
+            console.progress(f"What {newer} stays. To remove that too:\n\n$ vtrain gc --all\n")
         return
     kept: dict[str, list[int]] = {}
     for document in documents if search.is_for_all else ():
