@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -22,8 +23,14 @@ from lib.waiting import wait_until
 from vtrain import cli
 from vtrain.flags.options import REGION_HELP
 from vtrain.messages.codec import to_document
-from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import (
+    CustomJob,
+    CustomJobSpec,
+    PythonPackageSpec,
+    WorkerPoolSpec,
+)
 from vtrain.messages.model import Model, ModelTarget
+from vtrain.messages.structs import GcsDestination
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Record, Store
 from vtrain.settings import home_folder
@@ -31,6 +38,7 @@ from vtrain.times import timestamp
 
 COMPLETE = """
 source ~/.bash_completions/vtrain.sh
+COMP_LINE={line}
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 _vtrain_completion {program} "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
 printf '%s\\n' "${{COMPREPLY[@]}}"
@@ -61,11 +69,12 @@ def run(home: Path, *argv: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def offered(home: Path, *words: str) -> list[str]:
-    """What bash would offer for the last of the words, which are split at `=` as bash does."""
+    """What bash would offer for the last of the words, which are split at `=`, `:` and `@` as bash does."""
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("bash is not installed")
-    script = COMPLETE.format(program=home / "vtrain")
+    line = re.sub(" ([=:]) ?", r"\1", " ".join(words)).replace("@ ", "@")
+    script = COMPLETE.format(program=home / "vtrain", line=shlex.quote(f"vtrain {line}"))
     ended = run(home, bash, "--norc", "-c", script, "bash", "vtrain", *words)
     assert ended.stderr == ""
     return ended.stdout.split()
@@ -125,8 +134,38 @@ LINES = {
     "vtrain custom-jobs create --worker-pool-spec=machine-type=x,accelerator-c": "…=x,accelerator-count=",
     "vtrain custom-jobs local-run --script=a.py -- jo": "…--script=a.py -- job.yaml",
     "vtrain custom-jobs create --display-name=jo": "",
+    "vtrain show @last-": "vtrain show @last-1",
+    "vtrain cp digits:model/m": "…:model/model.txt",
+    "vtrain cp @last:mo": "…:model/",
 }
 """What is typed, and the line after TAB; `…` stands for any beginning, nothing for no completion."""
+
+
+def put_files(home: Path) -> None:
+    """Put a job into the store of the home, with a model below its output folder."""
+    name = "projects/local/locations/us-central1/customJobs/1000000000000000000"
+    spec = CustomJobSpec(base_output_directory=GcsDestination(output_uri_prefix="gs://out/1"))
+    job = CustomJob(name=name, display_name="digits", job_spec=spec, state="JOB_STATE_SUCCEEDED")
+    (home / ".vtrain" / "buckets" / "out" / "1" / "model").mkdir(parents=True)
+    (home / ".vtrain" / "buckets" / "out" / "1" / "model" / "model.txt").touch()
+    document = msgspec.json.encode(to_document(job)).decode()
+    fields = {"name": name, "collection": "customJobs", "state": job.state, "create_time": timestamp()}
+    Store.open(home / ".vtrain").insert(Record(backend="process", document=document, **fields))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("show", "@", "last-"), ["@last-1"]),
+        (("cp", "digits", ":"), ["model/"]),
+        (("cp", "@", "last", ":", "model/"), ["model/model.txt"]),
+    ],
+)
+def test_bash_offers_newest_jobs_and_their_files(
+    home: Path, words: tuple[str, ...], expected: list[str]
+) -> None:
+    put_files(home)
+    assert offered_at_last(home, *words) == expected
 
 
 def test_fish_completes(home: Path) -> None:
@@ -135,6 +174,7 @@ def test_fish_completes(home: Path) -> None:
         pytest.skip("fish is not installed")
     run(home, home / "vtrain", "--install-completion=fish")
     (home / "job.yaml").touch()
+    put_files(home)
     asks = "".join(f"; echo '? {typed}'; complete -C '{typed}'" for typed in LINES)
     ended = run(home, fish, "-c", f"set -gx PATH {home} $PATH{asks}")
     answers = dict(part.split("\n", 1) for part in ended.stdout.split("? ")[1:])
@@ -163,6 +203,7 @@ def test_zsh_completes(home: Path) -> None:
         pytest.skip("zsh is not installed")
     run(home, home / "vtrain", "--install-completion=zsh")
     (home / "job.yaml").touch()
+    put_files(home)
     (home / ".zshrc").write_text("PS1='READY '\n" + (home / ".zshrc").read_text())
     environment = {
         "PATH": f"{home}:{os.environ['PATH']}",

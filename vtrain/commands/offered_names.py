@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vtrain.backends import HostBackend
 from vtrain.commands.job_lists import query_all
 from vtrain.commands.session import open_named, open_session
 from vtrain.errors import VtrainError, WaitTimeoutError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MAX_JOBS = 50
+MAX_FILES = 100
 _ONE_WORD = re.compile(r"[\w.][\w.-]*")
 PATIENCE = 3.0
 """Seconds that somebody who pressed TAB will wait for a service."""
@@ -70,6 +72,17 @@ def _with_names(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str]]:
     ids = [(name.rpartition("/")[2], text) for name, _, text in found]
     names = {shown: text for _, shown, text in reversed(found) if _ONE_WORD.fullmatch(shown)}
     return [*ids, *reversed(names.items())]
+
+
+def files_of(job: str, folder: str, given: Mapping[str, Any]) -> list[str]:
+    """The paths in a folder of a job on this machine; none where it cannot be asked."""
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        session, name = open_named(*_flags(given), job)
+        if isinstance(session.jobs, HostBackend):
+            there = [root for root in session.jobs.folders(name, "") if root.is_folder(folder)]
+            found = [entry for root in there for entry in root.entries(folder, most=MAX_FILES)]
+            return sorted({entry.place + "/" * entry.is_folder for entry in found})[:MAX_FILES]
+    return []
 
 
 def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:

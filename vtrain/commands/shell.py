@@ -28,12 +28,12 @@ _vtrain_completion() {
     while read -r line; do
         if [[ -z $kind ]]; then kind=$line; else COMPREPLY+=("${line%%$'\t'*}"); fi
     done < <(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD COMP_TYPE=$COMP_TYPE \
-        _VTRAIN_COMPLETE=bash "$1" 2>/dev/null)
+        COMP_LINE="$COMP_LINE" _VTRAIN_COMPLETE=bash "$1" 2>/dev/null)
     if [[ $kind == words ]]; then
         compopt +o default 2>/dev/null
         compopt -o nosort 2>/dev/null # bash 4.4 and later: jobs stay newest first
     fi
-    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]]; then
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=/] ]]; then
         compopt -o nospace 2>/dev/null
     fi
     return 0
@@ -59,7 +59,7 @@ _vtrain() {
         text=${line#*$'\t'}
         line=${${value//\\/\\\\}//:/\\:}
         [[ $text == $value ]] || line+=":$text"
-        if [[ $value == *= ]]; then unspaced+=("$line"); else spaced+=("$line"); fi
+        if [[ $value == *[=/] ]]; then unspaced+=("$line"); else spaced+=("$line"); fi
     done
     _describe -V vtrain spaced -- unspaced -S ''
 }
@@ -97,7 +97,7 @@ def answer(root: Any, invocation: Any) -> None:
     number = os.environ.get("COMP_CWORD", "")
     words = words[: int(number if re.fullmatch("[0-9]{1,9}", number) else 0) + 1]
     if os.environ[VARIABLE] == "bash":
-        words, cut = _joined(words)
+        words, cut = _joined(words, os.environ.get("COMP_LINE", ""))
     *args, incomplete = words[1:] or [""]
     offers = [(FILES, "")] if "--" in args else _offers(root, invocation, args, incomplete)
     if any(value.endswith(FILES) for value, _ in offers):
@@ -167,22 +167,24 @@ def _current_shell() -> str:
         return ""
 
 
-def _joined(words: Sequence[str]) -> tuple[list[str], int]:
-    """The words without quotes, and put together where bash split them at `=`.
+def _joined(words: Sequence[str], line: str) -> tuple[list[str], int]:
+    """The words without quotes, and put together where bash split them: at `=`, `:` and `@`.
 
-    Also how much of the last value bash keeps, so that an answer has to come without it.
+    Also how much of the last value bash keeps, so that an answer has to come without it: what stands before
+    the last part, and that itself where it is `=` or `:`.
     """
     joined: list[str] = []
-    kept = 0
+    kept = end = 0
     for word in words:
-        continues = bool(joined) and joined[-1].startswith("--") and (word == "=" or joined[-1].endswith("="))
-        kept = len(joined[-1]) if continues else 0
+        start = line.find(word, end)
+        continues = bool(joined and word) and start == end
+        at = len(word) if word in ("=", ":") else -1 if joined and joined[-1].endswith("@") else 0
+        kept = len(joined[-1]) + at if continues else 0
         joined = [*joined[:-1], joined[-1] + word] if continues else [*joined, word]
-    if words[-1:] == ["="]:
-        kept += 1
+        end = start + len(word)
     option, equals, _ = joined[-1].partition("=") if joined else ("", "", "")
-    cut = max(kept - len(option) - len(equals), 0) if equals else 0
-    return [_unquoted(word) for word in joined], cut
+    before = len(option) + len(equals) if equals and option.startswith("--") else 0
+    return [_unquoted(word) for word in joined], max(kept - before, 0)
 
 
 def _unquoted(word: str) -> str:

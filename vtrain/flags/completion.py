@@ -158,6 +158,11 @@ def jobs_of(*collections: str) -> Callable[[typer.Context, str], list[tuple[str,
     """Return the completion of a job of these collections that the command can be about."""
 
     def offered(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        job, at, _ = incomplete.rpartition("@")
+        if at:
+            newest = () if job else (("@last", "the newest"), ("@last-1", "the one before"))
+            best = ((f"{job}@best", "the best trial"),) if "customJobs" in collections else ()
+            return [each for each in (*newest, *best) if each[0].startswith(incomplete)]
         found = ctx.obj.job_names().newest_jobs(collections, ctx.info_name or "", ctx.params)
         return [(name, text) for name, text in found if name.startswith(incomplete)]
 
@@ -168,6 +173,15 @@ custom_jobs = jobs_of("customJobs")
 tuning_jobs = jobs_of("hyperparameterTuningJobs")
 training_pipelines = jobs_of("trainingPipelines")
 any_jobs = jobs_of("customJobs", "hyperparameterTuningJobs", "trainingPipelines")
+
+
+def job_files(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """A job, and behind its colon the files and folders in a folder of it."""
+    job, colon, path = incomplete.partition(":")
+    if not colon:
+        return custom_jobs(ctx, incomplete)
+    found = ctx.obj.job_names().files_of(job or "@last", path.rpartition("/")[0], ctx.params)
+    return [(f"{job}:{name}", "") for name in beginning(found, path)]
 
 
 def models(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from vtrain.flags.completion import (
     custom_jobs,
     files,
     formats,
+    job_files,
     leftovers,
     one_of,
     regions,
@@ -446,7 +447,7 @@ class CopyFlags(FlagGroup, frozen=True):
         "[JOB][:PATH]",
         "The job, by default the newest, and a path below its output folder or its working directory.",
         default="@last",
-        offer=custom_jobs,
+        offer=job_files,
     )
     target: str = argument(
         "[TARGET]", "File or folder to write; in an existing folder, below it.", default="."
