@@ -39,7 +39,9 @@ def test_a_module_runs_under_the_debugger(tmp_path: Path) -> None:
     ended = started(tmp_path, "trainer.task", Debugger(port=5678))
     waiting = ["--listen", "0.0.0.0:5678", "--wait-for-client"]
     assert ended.stdout == f"{[*waiting, '-m', 'trainer.task', '--a=1', 'b c']}\n"
-    assert ended.stderr == "Waiting for a debugger at 127.0.0.1:5678\n"
+    waits, _, launch = ended.stderr.partition("\nFor launch.json of VS Code: ")
+    assert waits == "Waiting for a debugger at 127.0.0.1:5678"
+    assert json.loads(launch)["connect"] == {"host": "127.0.0.1", "port": 5678}
 
 
 def test_without_debugpy_the_command_that_installs_it_is_shown(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_a_script_runs_under_the_debugger_in_its_own_folder(tmp_path: Path) -> N
     (package / "__main__.py").write_text(source.replace("@SCRIPT@", "train.py"))
     ended = started(tmp_path, SCRIPT_MODULE, Debugger(port=5679, waits=False))
     assert ended.stdout == f"{['--listen', '0.0.0.0:5679', 'train.py', '--a=1', 'b c']}\n"
-    assert ended.stderr == "A debugger can attach at 127.0.0.1:5679\n"
+    assert ended.stderr.startswith("A debugger can attach at 127.0.0.1:5679\n")
     assert (tmp_path / "work" / "train.py").exists()
 
 

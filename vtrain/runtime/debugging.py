@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -50,7 +51,10 @@ class Debugger(msgspec.Struct, frozen=True, kw_only=True):
     def argv(self, task: PythonPackageSpec, python: str, host: str) -> tuple[str, ...]:
         """The command line of a replica that listens on an address of its own machine."""
         client = "--wait-for-client" if self.waits else ""
-        words = (f"{host}:{self.port}", self.address, client)
+        place = {"host": "127.0.0.1", "port": self.port}
+        attach = {"name": "Attach to vtrain", "type": "debugpy", "request": "attach", "connect": place}
+        sentence = f"{self.address}\nFor launch.json of VS Code: {json.dumps(attach)}"
+        words = (f"{host}:{self.port}", sentence, client)
         return (python, "-c", _BOOT, *words, task.python_module, *task.args)
 
 
@@ -62,8 +66,6 @@ def debugger_variables(
     `installed` is the folder of the copies on this machine, `seen` what the replica calls it, `cwd` where it
     works. The copies also count as the user's own code, although they lie among the libraries.
     """
-    import json
-
     pairs = [(source, cwd)] if source and task.python_module == SCRIPT_MODULE else []
     for root in (Path(source), Path(source, "src")) if source and not pairs else ():
         for path in sorted(root.iterdir()) if root.is_dir() else ():
