@@ -191,7 +191,11 @@ def test_help_through_a_pipe_imports_no_rich() -> None:
 
 @pytest.mark.parametrize(
     ("word", "hint"),
-    [("how-to/tun", "Did you mean how-to/tune?"), ("x/y", "Run vtrain help topics, which lists all.")],
+    [
+        ("how-to/tun", "Did you mean how-to/tune?"),
+        ("how-to/predict", "Did you mean how-to/models?"),
+        ("x/xyzzy", "Run vtrain help topics, which lists all."),
+    ],
 )
 def test_a_page_that_is_not_there_is_one_sentence(vtrain: Any, word: str, hint: str) -> None:
     ended = vtrain("help", word)

@@ -15,7 +15,7 @@ from vtrain.flags.options import CommonFlags, HelpFlags
 from vtrain.flags.synonyms import COMMANDS as SYNONYMS
 from vtrain.flags.topics import page_of, pages_about, topics
 from vtrain.flags.variables import VARIABLES
-from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.nearest import did_you_mean, nearest
 from vtrain.output.markdown import show_markdown
 from vtrain.output.writing import print_text
 
@@ -41,7 +41,9 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
     elif word and root.get_command(context, word) is None and (page := page_of(word)) is not None:
         show_markdown(filled(page, root))
     elif "/" in word:
-        hint = did_you_mean(word, topics(), otherwise=_ALL_PAGES)
+        last, names = word.rpartition("/")[2], {name.partition("/")[2]: name for name in topics()}
+        near = names.get(nearest(last, names)) or next(iter(pages_about(last)), "")
+        hint = f"Did you mean {near}?" if near else _ALL_PAGES
         raise UsageError(f"There is no page {word!r}.", hint=hint)
     elif flags.words == COMMON_FLAGS:
         print_text(shown(common_page(common_flags())))
