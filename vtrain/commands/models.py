@@ -27,7 +27,7 @@ from vtrain.commands.session import (
     wish_of,
 )
 from vtrain.core.config_file import read_text
-from vtrain.core.references import LAST
+from vtrain.core.references import LAST, shown_name
 from vtrain.core.target import full_name
 from vtrain.errors import ConfigError, NotFoundError, ServiceError, UsageError
 from vtrain.flags.model_options import (
@@ -196,7 +196,7 @@ def _show_made(session: Session, registry: ModelRegistryBackend, done: str, oper
     if not operation.done:
         session.console.status(f"Waiting for operation [{operation.name.rpartition('/')[2]}] …")
     response = _finished(registry, operation).response or {}
-    name, version = response.get("model", ""), response.get("modelVersionId", "")
+    name, version = shown_name(response.get("model", "")), response.get("modelVersionId", "")
     session.console.status(f"{done} {MODEL.noun} [{name}], version {version}.")
     session.console.progress(f"\n$ vtrain {MODEL.group} describe {name}@{version}\n")
     session.console.result({key: value for key, value in response.items() if key != "@type"})
