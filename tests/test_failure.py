@@ -362,6 +362,18 @@ def test_frames_of_the_library_and_of_dependencies_are_folded() -> None:
     ]
 
 
+def test_frames_of_compiled_files_are_folded_and_are_not_the_trainers() -> None:
+    text = """Traceback (most recent call last):
+  File "/src/task.py", line 3, in <module>
+    df["nope"]
+  File "pandas/_libs/index.pyx", line 201, in pandas._libs.index.IndexEngine.get_loc
+  File "pandas/_libs/hashtable_class_helper.pxi", line 7734, in pandas._libs.hashtable.get_item
+KeyError: 'nope'"""
+    found = last_traceback(text)
+    assert found is not None and (found.file, found.line) == ("/src/task.py", 3)
+    assert folded(found.lines, found.file)[3:] == ["  … 2 frames in pandas", "KeyError: 'nope'"]
+
+
 def test_without_a_frame_of_the_trainer_nothing_is_folded_but_an_installed_trainer_is_its_own() -> None:
     head, _, _, *others = FOREIGN_FRAMES.splitlines()
     assert folded(FOREIGN_FRAMES.splitlines(), "") == [head, *others]

@@ -25,10 +25,13 @@ _CARETS = re.compile(r"[ \t~^]+$")
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(?:: .*|:)?$")
 _SITE = re.compile(r".*/(?:site|dist)-packages/[^/]+")
-_LIBRARY = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<|/runpy\.py$")
+_LIBRARY = re.compile(
+    r"/lib(?:64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<|/runpy\.py$|\.p(?:yx|xi|xd)$"
+)
+"""Python's library, and what Cython compiled: `pandas/_libs/index.pyx`."""
 _RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
 _OWNER = re.compile(
-    r"(?:/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*/(?!site-|dist-)|^<frozen )([^/.>]+)"
+    r"(?:/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*/(?!site-|dist-)|^<frozen |^(?=\w))([^/.>]+)"
 )
 _MEANINGS = {
     0: "success",
