@@ -111,6 +111,11 @@ def test_several_metrics_have_a_front_and_charts_of_each(report: Any) -> None:
     assert "Optimization history of accuracy" in headings and "Slices of seconds" in headings
 
 
+def test_a_single_parameter_has_no_importance(report: Any) -> None:
+    headings = report(trials=[trial(number, number / 10, rate=number / 10) for number in (1, 2, 3)]).headings
+    assert "Slices" in headings and "Parameter importance" not in headings
+
+
 HOSTILE = "</script><img src=http://x.test/><b>"
 
 

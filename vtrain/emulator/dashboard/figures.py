@@ -265,7 +265,8 @@ def _metric_figures(study: Study, name: str, place: int | None, of: str) -> Iter
     if not any(trial.params for trial in study.trials):
         return
     yield from _figure(f"Parallel coordinates{of}", lambda: plot_parallel_coordinate(study, **given))
-    if len({trial.values[place or 0] for trial in study.trials if trial.values}) > 1:
+    has_several = len({name for trial in study.trials for name in trial.params}) > 1
+    if has_several and len({trial.values[place or 0] for trial in study.trials if trial.values}) > 1:
         evaluator = PedAnovaImportanceEvaluator()
         yield from _figure(
             f"Parameter importance{of}",
