@@ -54,6 +54,11 @@ def test_a_line_that_stays_open_is_closed_at_the_end(
     assert capfd.readouterr().out.endswith("\topen\n")
 
 
+def test_of_a_bar_the_last_state_is_one_line(sink: TextSink, capfd: pytest.CaptureFixture[str]) -> None:
+    sink.show([entry(b"\r 1%\r 2%", partial=True), entry(b"\r 3%\r100%\nnext\r")])
+    assert [line.rpartition("\t")[2] for line in capfd.readouterr().out.split("\n")] == ["100%", "next", ""]
+
+
 def test_bytes_that_are_not_utf8_are_replaced(sink: TextSink, capfd: pytest.CaptureFixture[str]) -> None:
     sink.show([entry(b"a\xffb")])
     assert capfd.readouterr().out.endswith("\ta\ufffdb\n")

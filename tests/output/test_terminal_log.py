@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry
+from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, last_frame
 from vtrain.output.console import Console
-from vtrain.output.terminal_log import TerminalSink, last_frame, short_task
+from vtrain.output.terminal_log import TerminalSink, short_task
 from vtrain.runtime.log.service_log import ALL_JOBS
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -50,8 +50,9 @@ def test_the_severity_is_the_colour_of_the_rule(
     sink = TerminalSink(Console(), stderr=False, local=True)
     for severity in ("INFO", "WARNING", "ERROR", "CRITICAL"):
         sink.show([entry(b"x", severity=severity)])
+    sink.show([entry(b"\r99%|# |\r100%|##| 9/9", severity="ERROR")])  # a bar on stderr is no error
     rules = [line.partition("│")[0].rpartition("\x1b")[2] for line in capfd.readouterr().out.splitlines()]
-    assert rules == ["[2m", "[33m", "[1;31m", "[1;31m"]
+    assert rules == ["[2m", "[33m", "[1;31m", "[1;31m", "[2m"]
 
 
 def test_an_open_line_is_for_the_status_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -14,6 +15,9 @@ SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICA
 """`google.logging.type.LogSeverity`, whose numbers are hundreds."""
 MAX_ENTRY_BYTES = 256 * 1024
 """The largest entry, by Cloud Logging's own limit; longer lines are split."""
+_REDRAWING = re.compile(rb"\x1b\[[0-2]?K|\x1b\[\?25[hl]|\x08")
+"""The control sequences that redraw a line; programs also use the carriage return."""
+_BAR = re.compile(r"[0-9]%\s?\||[\u2501\u2588-\u258f]{3}|\[[=#>.-]{10,}\]")
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,3 +85,23 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False
     settled: bool = True
     trouble: str = ""
+
+
+def is_bar(line: str) -> bool:
+    """Whether a line is a progress bar of tqdm, Rich, pip or Keras: on stderr, and no error."""
+    return _BAR.search(line) is not None
+
+
+def last_states(lines: bytes) -> bytes:
+    """The lines as a terminal would show them at last: of one that was redrawn, the last state."""
+    if b"\r" not in lines:
+        return lines
+    return b"\n".join(last_frame(line).rstrip(b"\r") for line in lines.split(b"\n"))
+
+
+def last_frame(line: bytes) -> bytes:
+    """The last state of a line that was redrawn. A carriage return at its end is kept: another may follow."""
+    if b"\r" not in line:
+        return line
+    body = line.rstrip(b"\r")
+    return _REDRAWING.sub(b"", body[body.rfind(b"\r") + 1 :]) + line[len(body) :][:1]

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from vtrain.messages.log import LogEntry
+from vtrain.messages.log import LogEntry, last_states
 from vtrain.output.colours import Piece, Role, has_colours
 from vtrain.output.console import Console
 from vtrain.output.terminal import colour_prefix, in_width
@@ -173,8 +173,10 @@ class TextSink:
 
     def _lines(self, entry: LogEntry) -> bytes:
         """The entry's lines with their prefixes. A partial line is left open for its continuation."""
+        if entry.partial and b"\r" in entry.payload:
+            return b""  # of a line that is redrawn a later entry has the last state
         stream, prefix = (entry.task_name, entry.stream), self._prefix(entry)
-        body = valid_utf8(entry.payload)
+        body = last_states(valid_utf8(entry.payload))
         if not self._multiline:
             body = body.replace(b"\n", b"\n" + prefix)
         head = b"" if self._open == stream else b"\n" * bool(self._open) + prefix

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry
+from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, is_bar, last_frame, last_states
 from vtrain.output.colours import Role, has_colours, paint
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import valid_utf8
@@ -23,8 +23,6 @@ from vtrain.times import NANOSECONDS
 
 SERVICE = "service"
 NAME_WIDTH = 9  # of `worker0-0`, the most usual name
-_REDRAWING = re.compile(rb"\x1b\[[0-2]?K|\x1b\[\?25[hl]|\x08")
-"""The control sequences that redraw a line; programs also use the carriage return."""
 _MOST_SHOWN = 4096
 """Bytes of an open line for the status line: more than any terminal is wide."""
 _ROLES = {
@@ -121,8 +119,9 @@ class TerminalSink:
         return self._line(entry.time, entry.severity, entry.task_name, text)
 
     def _line(self, moment: int, severity: str, task: str, text: bytes) -> bytes:
-        if b"\r" in text:
-            text = b"\n".join(last_frame(line).rstrip(b"\r") for line in text.split(b"\n"))
+        text = last_states(text)
+        if severity == "ERROR" and b"\n" not in text and is_bar(text.decode()):
+            severity = "INFO"
         prefix = self._prefix(moment // NANOSECONDS, severity, task)
         text = for_terminal(text)
         return prefix + (text if self._multiline else text.replace(b"\n", b"\n" + prefix)) + b"\n"
@@ -153,11 +152,3 @@ def short_task(task: str) -> str:
     """`worker1-0` for `workerpool1-0`."""
     owner, slash, name = task.rpartition("/")
     return on_one_line(f"{owner}{slash}{name.replace('workerpool', 'worker', 1)}")
-
-
-def last_frame(line: bytes) -> bytes:
-    """The last state of a line that was redrawn. A carriage return at its end is kept: another may follow."""
-    if b"\r" not in line:
-        return line
-    body = line.rstrip(b"\r")
-    return _REDRAWING.sub(b"", body[body.rfind(b"\r") + 1 :]) + line[len(body) :][:1]

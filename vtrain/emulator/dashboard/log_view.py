@@ -6,7 +6,6 @@ log reads all of it.
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 import zlib
@@ -19,7 +18,7 @@ import msgspec
 from vtrain.backends.pager import log_pages
 from vtrain.emulator.dashboard.reader import JobReader
 from vtrain.errors import ConfigError, VtrainError
-from vtrain.messages.log import LogEntry, LogQuery
+from vtrain.messages.log import LogEntry, LogQuery, is_bar, last_states
 from vtrain.runtime.log.journal_reader import without_escapes
 from vtrain.times import from_nanoseconds
 
@@ -35,8 +34,6 @@ READ_SECONDS = 3.0
 """The longest that one request reads a log."""
 LONGEST_CURSOR = 4 * 1024 * 1024
 MOST_REMEMBERED = 200
-_BAR = re.compile(r"\r.|[0-9]%\s?\||[\u2501\u2588-\u258f]{3}|\[[=#>.-]{10,}\]")
-"""Part of a progress bar, as tqdm, Rich, pip and Keras draw it: on stderr, and no error."""
 _NANOSECONDS = 1_000_000_000
 
 
@@ -118,7 +115,7 @@ class LogReader:
             for page in log_pages(self._reader.logs, query):
                 for entry in page.entries:
                     head = f"{from_nanoseconds(entry.time)} {_label(entry)} ".encode()
-                    yield b"".join(head + line + b"\n" for line in entry.payload.split(b"\n"))
+                    yield b"".join(head + line + b"\n" for line in last_states(entry.payload).split(b"\n"))
                 if page.entries and page.entries[-1].time > until:  # a log that grows faster than it is read
                     return
         except VtrainError as error:  # the job is deleted, and the answer has begun
@@ -203,7 +200,7 @@ def _lines(entry: LogEntry, wanted: str) -> Iterator[LogLine]:
                 clock=clock,
                 replica=label,
                 text=text[:LONGEST_LINE],
-                kind="" if usual == "loud" and _BAR.search(text) else usual,
+                kind="" if usual == "loud" and is_bar(text) else usual,
                 left_out=max(len(text) - LONGEST_LINE, 0),
             )
 
