@@ -68,6 +68,7 @@ def test_a_browser_keeps_a_page_up_to_date(board: Board, vtrain: Any, tmp_path: 
     for page in (document, listed):
         assert not re.search(r'id="pulse"[^>]*hidden', page), "the page is live"
         assert "&lt;i&gt;live&lt;/i&gt;" in page
+    assert re.search(r'<button hidden="">Filter</button>', listed), "a choice applies at once"
     assert "Content Security Policy" not in said + said_of_list
     assert "Uncaught" not in said + said_of_list
 

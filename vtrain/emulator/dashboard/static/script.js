@@ -94,6 +94,10 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     }
   });
 }
+for (const form of document.querySelectorAll(".filter")) {  // a choice applies at once, a text with Enter
+  form.querySelector("button").hidden = form.classList.contains("wide");
+  form.addEventListener("change", ({target}) => target.tagName === "SELECT" && form.requestSubmit());
+}
 for (const box of document.querySelectorAll(".log")) {
   if (!new URLSearchParams(location.search).has("at")) box.scrollTop = box.scrollHeight;
   if (box.dataset.source) setTimeout(refreshLog, LOG_PAUSE, box, LOG_PAUSE);
