@@ -107,10 +107,10 @@ class Docker(RuntimeBackend):
         from vtrain.containers.discovery import find_local_engine
 
         try:
-            engine = find_local_engine()
+            find_local_engine()
         except EngineError as error:
             if containers:
                 raise
             return Suitability(suits=False, text=f"{executors[0]} is not used: {error.message}")
         other = "" if containers else "; without Docker: --backend=process"
-        return Suitability(suits=True, text=f"an image is named, and {engine.origin} answers{other}")
+        return Suitability(suits=True, text=f"the job names an image{other}")
