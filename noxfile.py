@@ -316,7 +316,7 @@ def programs(session: nox.Session) -> None:
 @nox.session
 def torch(session: nox.Session) -> None:
     """PyTorch on several replicas; skipped where pip finds no CPU build of it (see PIP_FIND_LINKS)."""
-    _install(session, ".[test,tuning]")
+    _install(session, *ENVIRONMENT)
     if not _has_torch(session):
         where = "name its folder (PIP_FIND_LINKS) or index (PIP_EXTRA_INDEX_URL)"
         _skip(session, "TORCH", f"pip finds no {TORCH}: {where}")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -85,6 +86,15 @@ def test_a_program_that_deploys_models(tmp_path: Path, monkeypatch: pytest.Monke
     (files / "model.pkl").write_bytes(SUM)
     (files / "input.jsonl").write_text("[1, 2]\n[3, 4]\n")
     assert run_against_the_emulator(tmp_path, "sdk_endpoint_program.py").endswith("done\n")
+
+
+@pytest.mark.torch
+@pytest.mark.network
+@pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch beside vtrain: run nox -s torch")
+def test_a_program_that_deploys_a_model_of_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bound := tmp_path / "bound.txt").write_text(f"torch=={version('torch')}\n")  # the server's is the same
+    monkeypatch.setenv("PIP_CONSTRAINT", str(bound))
+    assert run_against_the_emulator(tmp_path, "sdk_pytorch_program.py").endswith("done\n")
 
 
 def test_a_program_over_rest(tmp_path: Path) -> None:
