@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lib.tables import rows
 
 pytest.importorskip("google.auth", reason="needs the extra vertex")
 
@@ -43,28 +44,28 @@ def machine(kind: str, accelerator: str = "", count: int = 0) -> dict[str, Any]:
     return {"machineType": kind} | gpus
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (("--machine-type=n1-standard-4",), machine("n1-standard-4")),
-        (("--machine-type=n1-standard-4", "--gpus=T4"), machine("n1-standard-4", "NVIDIA_TESLA_T4", 1)),
-        (("--gpus=T4",), machine("n1-standard-4", "NVIDIA_TESLA_T4", 1)),
-        (("--gpus=V100:4",), machine("n1-standard-4", "NVIDIA_TESLA_V100", 4)),
-        (("--gpus=L4",), machine("g2-standard-4", "NVIDIA_L4", 1)),
-        (("--gpus=l4:2",), machine("g2-standard-24", "NVIDIA_L4", 2)),
-        (("--gpus=A100-80:4",), machine("a2-ultragpu-4g", "NVIDIA_A100_80GB", 4)),
-        (("--gpus=H100",), machine("a3-highgpu-1g", "NVIDIA_H100_80GB", 1)),
-        (("--accelerator=nvidia-b200:8",), machine("a4-highgpu-8g", "NVIDIA_B200", 8)),
-        (("--accelerator=TPU_V3:8",), machine("cloud-tpu", "TPU_V3", 8)),
-        (
-            (f"{POOL}machine-type=n1-standard-8", "--gpus=V100:2"),
-            machine("n1-standard-8", "NVIDIA_TESLA_V100", 2),
-        ),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+MACHINES = rows(
+    """
+    --machine-type=n1-standard-4 | n1-standard-4
+    --machine-type=n1-standard-4 --gpus=T4 | n1-standard-4 | NVIDIA_TESLA_T4 | 1
+    --gpus=T4 | n1-standard-4 | NVIDIA_TESLA_T4 | 1
+    --gpus=V100:4 | n1-standard-4 | NVIDIA_TESLA_V100 | 4
+    --gpus=L4 | g2-standard-4 | NVIDIA_L4 | 1
+    --gpus=l4:2 | g2-standard-24 | NVIDIA_L4 | 2
+    --gpus=A100-80:4 | a2-ultragpu-4g | NVIDIA_A100_80GB | 4
+    --gpus=H100 | a3-highgpu-1g | NVIDIA_H100_80GB | 1
+    --accelerator=nvidia-b200:8 | a4-highgpu-8g | NVIDIA_B200 | 8
+    --accelerator=TPU_V3:8 | cloud-tpu | TPU_V3 | 8
+    --worker-pool-spec=machine-type=n1-standard-8 --gpus=V100:2 | n1-standard-8 | NVIDIA_TESLA_V100 | 2
+    """,
+    4,
 )
-def test_flags_name_the_machine(spec: Any, flags: tuple[str, ...], expected: dict[str, Any]) -> None:
-    (pool,) = spec("submit", "train.py", f"--executor-image-uri={IMAGE}", *flags)["workerPoolSpecs"]
+
+
+@pytest.mark.parametrize(("flags", "kind", "gpu", "count"), MACHINES, ids=[row[0] for row in MACHINES])
+def test_flags_name_the_machine(spec: Any, flags: str, kind: str, gpu: str, count: str) -> None:
+    (pool,) = spec("submit", "train.py", f"--executor-image-uri={IMAGE}", *flags.split())["workerPoolSpecs"]
+    expected = machine(kind, gpu, int(count or 0))
     assert (pool["machineSpec"], pool["replicaCount"]) == (expected, "1")
     assert pool["pythonPackageSpec"]["executorImageUri"] == IMAGE
 
@@ -99,46 +100,42 @@ def test_flags_are_laid_over_a_file(spec: Any, folder: Path) -> None:
     assert (first["replicaCount"], second, third) == ("1", {}, found[2])
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
-        (("--machine-type=a", f"{POOL}machine-type=b"), "--machine-type says a, and --worker-pool-spec says"),
-        (
-            ("--gpus=T4:2", f"{POOL}accelerator-count=1,accelerator-type=NVIDIA_TESLA_T4"),
-            "--gpus says 2,",
-        ),
-        (("--replicas=2", f"{POOL}replica-count=3"), "--replicas says 2, and --worker-pool-spec says"),
-        (("--executor-image-uri=a", f"{POOL}executor-image-uri=b"), "--executor-image-uri says a, and"),
-        (("--replicas=2", f"{POOL}machine-type=a", f"{POOL}machine-type=a"), "--replicas is for one"),
-        (("--spot", "--flex-start"), "--spot and --flex-start exclude each other"),
-        (("--replicas=0",), "--replicas: expected 1 or more, found 0"),
-        (("--boot-disk-size=big",), "--boot-disk-size: expected a whole number"),
-        (("--gpus=T5",), "--gpus: there is no accelerator 'T5'"),
-        (("--gpus=2",), "--gpus: there is no accelerator '2'.\n  Write its type before the number: T4:2."),
-        (("--gpus=T4:9999999999",), "--gpus: expected a number from 1 after the colon, found '9999999999'"),
-        (("--gpus=T4:0",), "--gpus: expected a number from 1 after the colon, found '0'"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+REFUSED = rows(
+    r"""
+    2 | --machine-type=a $POOL=machine-type=b | --machine-type says a, and --worker-pool-spec says
+    2 | --gpus=T4:2 $POOL=accelerator-count=1,accelerator-type=NVIDIA_TESLA_T4 | --gpus says 2,
+    2 | --replicas=2 $POOL=replica-count=3 | --replicas says 2, and --worker-pool-spec says
+    2 | --executor-image-uri=a $POOL=executor-image-uri=b | --executor-image-uri says a, and
+    2 | --replicas=2 $POOL=machine-type=a $POOL=machine-type=a | --replicas is for one
+    2 | --spot --flex-start | --spot and --flex-start exclude each other
+    2 | --replicas=0 | --replicas: expected 1 or more, found 0
+    2 | --boot-disk-size=big | --boot-disk-size: expected a whole number
+    2 | --gpus=T5 | --gpus: there is no accelerator 'T5'
+    2 | --gpus=2 | --gpus: there is no accelerator '2'.\n  Write its type before the number: T4:2.
+    2 | --gpus=T4:9999999999 | --gpus: expected a number from 1 after the colon, found '9999999999'
+    2 | --gpus=T4:0 | --gpus: expected a number from 1 after the colon, found '0'
+    1 | --flex-start | --flex-start: FLEX_START is for L4, A100 and newer GPUs, found none.\n
+    1 | --gpus=H200 |
+        --gpus: workerPoolSpecs[0].machineSpec.acceleratorCount: no machine type has 1 NVIDIA_H200_141GB.\n |
+        Write --gpus=NVIDIA_H200_141GB:8.
+    """,
+    4,
+    POOL="--worker-pool-spec",
 )
-def test_what_cannot_be_meant_is_one_sentence(vtrain: Any, flags: tuple[str, ...], said: str) -> None:
-    ended = vtrain("submit", "train.py", *HERE, "--dry-run", *flags)
-    assert ended.code == 2
-    assert f"ERROR: {said}" in ended.err
 
 
-def test_a_start_that_waits_for_no_gpu_is_blamed_on_its_flag(vtrain: Any) -> None:
-    ended = vtrain("submit", "train.py", *HERE, "--dry-run", "--flex-start")
-    assert "ERROR: --flex-start: FLEX_START is for L4, A100 and newer GPUs, found none.\n" in ended.err
-    (Path("pyproject.toml")).write_text("[tool.vtrain.job]\nscript = 'train.py'\nboot-disk-size = 0\n")
+@pytest.mark.parametrize(("code", "flags", "said", "hint"), REFUSED, ids=[row[1] for row in REFUSED])
+def test_what_cannot_be_meant_is_one_sentence(
+    vtrain: Any, code: str, flags: str, said: str, hint: str
+) -> None:
+    ended = vtrain("submit", "train.py", *HERE, "--dry-run", *flags.split())
+    assert ended.code == int(code)
+    assert f"ERROR: {said}" in ended.err and hint in ended.err
+
+
+def test_a_disk_of_the_project_that_is_too_small_is_told(vtrain: Any) -> None:
+    Path("pyproject.toml").write_text("[tool.vtrain.job]\nscript = 'train.py'\nboot-disk-size = 0\n")
     assert "boot-disk-size" in vtrain("run", *HERE, "--dry-run").err
-
-
-def test_a_number_of_gpus_that_no_machine_has_is_blamed_on_its_flag(vtrain: Any) -> None:
-    ended = vtrain("submit", "train.py", *HERE, "--dry-run", "--gpus=H200")
-    assert ended.code == 1
-    field = "workerPoolSpecs[0].machineSpec.acceleratorCount"
-    assert f"ERROR: --gpus: {field}: no machine type has 1 NVIDIA_H200_141GB.\n" in ended.err
-    assert "Write --gpus=NVIDIA_H200_141GB:8." in ended.err
 
 
 @pytest.mark.parametrize(
@@ -161,13 +158,14 @@ def test_a_folder_that_the_service_will_not_name_is_warned_of(
 
 
 def test_an_image_is_taken_where_that_is_said(spec: Any, vtrain: Any) -> None:
-    refused = vtrain("submit", "train.py", *VERTEX, "--dry-run")
-    assert refused.code == 1
-    assert f"For scikit-learn: --executor-image-uri={IMAGE}\n  To take it, add --yes" in refused.err
+    for place in (VERTEX, ("--backend=docker",)):
+        refused = vtrain("submit", "train.py", *place, "--dry-run")
+        assert refused.code == 1
+        assert f"For scikit-learn: --executor-image-uri={IMAGE}\n  To take it, add --yes" in refused.err
+        said = vtrain("submit", "train.py", "-y", *place, "--dry-run").err
+        assert f"Image: {IMAGE}, for scikit-learn (--yes).\n" in said
     (pool,) = spec("submit", "train.py", "--yes", "--machine-type=n1-standard-4")["workerPoolSpecs"]
     assert pool["pythonPackageSpec"]["executorImageUri"] == IMAGE
-    said = vtrain("submit", "train.py", "-y", *VERTEX, "--dry-run").err
-    assert f"Image: {IMAGE}, for scikit-learn (--yes).\n" in said
 
 
 @pytest.mark.parametrize(
@@ -198,14 +196,6 @@ def test_an_image_without_cuda_is_warned_of_where_there_are_gpus(
     assert words not in vtrain(*line, "--machine-type=n1-standard-4").err
 
 
-def test_an_image_is_proposed_for_a_container_of_this_machine(vtrain: Any) -> None:
-    line = ("submit", "train.py", "--backend=docker", "--dry-run")
-    refused = vtrain(*line)
-    assert refused.code == 1
-    assert f"For scikit-learn: --executor-image-uri={IMAGE}\n  To take it, add --yes" in refused.err
-    assert f"Image: {IMAGE}, for scikit-learn (--yes).\n" in vtrain(*line, "--yes").err
-
-
 def test_a_machine_is_noted_once_on_this_machine(vtrain: Any) -> None:
     line = ("run", "train.py", *HERE, "--dry-run", "--machine-type=n1-standard-4", "--replicas=2", "--spot")
     ended = vtrain(*line)
@@ -228,61 +218,43 @@ def test_the_dry_run_names_the_machines_the_upload_and_the_request(vtrain: Any) 
     assert "Would upload" not in vtrain("run", "train.py", *HERE, "--dry-run").err
 
 
-PLACEHOLDERS = {
-    "IMAGE": IMAGE,
-    "COUNT": "1",
-    "NAME": "digits",
-    "MODULE": "train",
-    "FILE": "train.py",
-    "DIR": "./",
-    "PACKAGE.MODULE": "train",
-    "VALUE": "1",
-}
-SUBMIT = ("submit", "train.py", *VERTEX)
-CREATE = ("custom-jobs", "create", *VERTEX)
-MISTAKES = {
-    "no-image": SUBMIT,
-    "no-image-in-the-pool": (*SUBMIT, f"{POOL}machine-type=n1-standard-4"),
-    "no-machine": (*SUBMIT, f"--executor-image-uri={IMAGE}"),
-    "gpu-of-another-machine": ("run", "train.py", *HERE, "--machine-type=n1-standard-4", "--gpus=L4"),
-    "count-of-another-machine": ("run", "train.py", *HERE, "--machine-type=n1-standard-16", "--gpus=V100"),
-    "no-such-count": (*SUBMIT, "--yes", "--gpus=H200"),
-    "misspelt-gpu": ("run", "train.py", *HERE, "--gpus=A10"),
-    "flex-start-without-a-gpu": ("run", "train.py", *HERE, "--flex-start"),
-    "two-values": (*SUBMIT, "--yes", "--machine-type=n1-standard-4", f"{POOL}machine-type=n1-standard-8"),
-    "key-for-a-flag": ("run", "train.py", *HERE, "--replica-count=2"),
-    "type-for-a-flag": ("debug", "train.py", *HERE, "--accelerator-type=NVIDIA_TESLA_T4"),
-    "count-for-a-flag": ("run", "train.py", *HERE, "--accelerator-count=2"),
-    "pool-without-a-machine": (
-        "custom-jobs",
-        "create",
-        *HERE,
-        f"{POOL}local-package-path=.,script=train.py",
-        "--display-name=x",
-    ),
-    "pool-without-an-image": (*CREATE, f"{POOL}machine-type=n1-standard-4", "--display-name=x"),
-    "package-without-an-image": (
-        *CREATE,
-        f"{POOL}machine-type=n1-standard-4,local-package-path=.,script=train.py",
-    ),
-    "package-without-a-program": (
-        *CREATE,
-        f"{POOL}machine-type=n1,executor-image-uri={IMAGE},local-package-path=.",
-    ),
-    "folder-without-a-program": (
-        "custom-jobs",
-        "create",
-        *HERE,
-        "--local-package-path=.",
-        "--display-name=x",
-    ),
-    "script-without-a-folder": (*CREATE, "--script=train.py", "--display-name=x", "--yes"),
-    "nothing-to-run-here": ("custom-jobs", "local-run", *HERE),
-    "script-without-its-flag": ("custom-jobs", "local-run", "train.py", *HERE),
-    "script-without-its-flag-on-create": (*CREATE, "train.py", "--display-name=x", "--yes"),
-    "no-name": (*CREATE, f"{POOL}machine-type=n1-standard-4,container-image-uri=busybox"),
-    "arguments-without-dashes": ("run", "train.py", *HERE, "--epochs=3"),
-}
+PLACEHOLDERS = {"IMAGE": IMAGE, "NAME": "digits", "FILE": "train.py", "DIR": "./", "COUNT": "1", "VALUE": "1"}
+PLACEHOLDERS |= {"MODULE": "train", "PACKAGE.MODULE": "train"}
+MISTAKES = rows(
+    """
+    no-image | submit train.py $VERTEX
+    no-image-in-the-pool | submit train.py $VERTEX $POOL=machine-type=n1-standard-4
+    no-machine | submit train.py $VERTEX --executor-image-uri=$IMAGE
+    gpu-of-another-machine | run train.py $HERE --machine-type=n1-standard-4 --gpus=L4
+    count-of-another-machine | run train.py $HERE --machine-type=n1-standard-16 --gpus=V100
+    no-such-count | submit train.py $VERTEX --yes --gpus=H200
+    misspelt-gpu | run train.py $HERE --gpus=A10
+    flex-start-without-a-gpu | run train.py $HERE --flex-start
+    two-values | submit train.py $VERTEX --yes --machine-type=n1-standard-4 $POOL=machine-type=n1-standard-8
+    key-for-a-flag | run train.py $HERE --replica-count=2
+    type-for-a-flag | debug train.py $HERE --accelerator-type=NVIDIA_TESLA_T4
+    count-for-a-flag | run train.py $HERE --accelerator-count=2
+    pool-without-a-machine | $CREATE $HERE $POOL=local-package-path=.,script=train.py --display-name=x
+    pool-without-an-image | $CREATE $VERTEX $POOL=machine-type=n1-standard-4 --display-name=x
+    package-without-an-image |
+        $CREATE $VERTEX $POOL=machine-type=n1-standard-4,local-package-path=.,script=train.py
+    package-without-a-program |
+        $CREATE $VERTEX $POOL=machine-type=n1,executor-image-uri=$IMAGE,local-package-path=.
+    folder-without-a-program | $CREATE $HERE --local-package-path=. --display-name=x
+    script-without-a-folder | $CREATE $VERTEX --script=train.py --display-name=x --yes
+    nothing-to-run-here | custom-jobs local-run $HERE
+    script-without-its-flag | custom-jobs local-run train.py $HERE
+    script-without-its-flag-on-create | $CREATE $VERTEX train.py --display-name=x --yes
+    no-name | $CREATE $VERTEX $POOL=machine-type=n1-standard-4,container-image-uri=busybox
+    arguments-without-dashes | run train.py $HERE --epochs=3
+    """,
+    2,
+    CREATE="custom-jobs create",
+    VERTEX=" ".join(VERTEX),
+    HERE=" ".join(HERE),
+    POOL="--worker-pool-spec",
+    IMAGE=IMAGE,
+)
 
 
 RULES = (
@@ -323,10 +295,11 @@ def heeded(line: tuple[str, ...], said: str) -> tuple[str, ...]:
     return (*(word for word in line if word.partition("=")[0] not in dropped), *given)
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize(("mistake", "typed"), MISTAKES, ids=[row[0] for row in MISTAKES])
 @pytest.mark.usefixtures("debug_port")
-def test_a_hint_leads_to_a_plan(vtrain: Any, mistake: str) -> None:
-    line, seen = MISTAKES[mistake], []
+def test_a_hint_leads_to_a_plan(vtrain: Any, mistake: str, typed: str) -> None:
+    line: tuple[str, ...] = tuple(typed.split())
+    seen: list[str] = []
     for _ in range(3):
         cut = line.index("--") if "--" in line else len(line)
         ended = vtrain(*line[:cut], "--dry-run", *line[cut:])

@@ -35,22 +35,18 @@ def test_create_prints_the_operation_in_the_format(vtrain: Any, vertex: VertexSe
     assert "metadata" in printed
 
 
-def test_what_is_left_out_is_said(vtrain: Any, vertex: VertexService) -> None:
-    config = json.dumps({**SENT, "displayName": "machines"})
-    ended = vtrain("persistent-resources", "create", "--persistent-resource-id=x", "--config=-", stdin=config)
+def test_unknown_fields_are_sent_where_that_is_allowed(vtrain: Any, vertex: VertexService) -> None:
+    """And what of the file does not count is left out, and said."""
+    known = {"resourcePools": [{**SENT["resourcePools"][0], "idleTimeout": "3s"}]}
+    config = json.dumps(known | {"displayName": "machines"})
+    flags = ("persistent-resources", "create", "--persistent-resource-id=x", "--config=-")
+    refused = vtrain(*flags, stdin=config)
+    assert (refused.code, "idleTimeout" in refused.err, vertex.requests) == (1, True, [])
+    vertex.answer(json.dumps({"name": f"{PARENT}/persistentResources/x/operations/1"}).encode())
+    ended = vtrain(*flags, "--allow-unknown-fields", stdin=config)
     assert ended.code == 0, ended.err
     assert "WARNING" in ended.err and "displayName" in ended.err
-    assert vertex.requests[0].body == SENT
-
-
-def test_unknown_fields_are_sent_where_that_is_allowed(vtrain: Any, vertex: VertexService) -> None:
-    config = json.dumps({"resourcePools": [{**SENT["resourcePools"][0], "idleTimeout": "3s"}]})
-    flags = ("persistent-resources", "create", "--persistent-resource-id=x", "--config=-")
-    assert vtrain(*flags, stdin=config).code == 1
-    assert vertex.requests == []
-    vertex.answer(json.dumps({"name": f"{PARENT}/persistentResources/x/operations/1"}).encode())
-    assert vtrain(*flags, "--allow-unknown-fields", stdin=config).code == 0
-    assert vertex.requests[0].body == json.loads(config)
+    assert vertex.requests[0].body == known
 
 
 def test_a_create_whose_answer_and_operation_are_lost_has_still_happened(

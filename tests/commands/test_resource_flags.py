@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lib.tables import rows
 
 from vtrain.commands.persistent_resources import ResourceDraft, check_given, compose_resource
 from vtrain.errors import ConfigError, UsageError
@@ -37,47 +38,33 @@ def config(tmp_path: Path) -> Any:
     return write
 
 
+N1: dict[str, Any] = {"machineSpec": {"machineType": "n1"}}
+A100 = {"machineType": "a2", "acceleratorType": "NVIDIA_TESLA_A100", "acceleratorCount": 2}
+GPU = "accelerator-type=NVIDIA_TESLA_A100,accelerator-count=2"
+SSD: dict[str, Any] = {"bootDiskType": "pd-ssd"}
+
+
 @pytest.mark.parametrize(
     ("pool", "document"),
     [
         (POOL, {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "2"}),
-        (
-            "machine-type=a2,replica-count=1,accelerator-type=NVIDIA_TESLA_A100,accelerator-count=2",
-            {
-                "machineSpec": {
-                    "machineType": "a2",
-                    "acceleratorType": "NVIDIA_TESLA_A100",
-                    "acceleratorCount": 2,
-                },
-                "replicaCount": "1",
-            },
-        ),
+        (f"machine-type=a2,replica-count=1,{GPU}", {"machineSpec": A100, "replicaCount": "1"}),
         (
             "machine-type=n1,min-replica-count=5,max-replica-count=2",
-            {
-                "machineSpec": {"machineType": "n1"},
-                "autoscalingSpec": {"minReplicaCount": "5", "maxReplicaCount": "2"},
-            },
+            N1 | {"autoscalingSpec": {"minReplicaCount": "5", "maxReplicaCount": "2"}},
         ),
         (
             "machine-type=n1,replica-count=-3,min-replica-count=0,max-replica-count=0",
-            {"machineSpec": {"machineType": "n1"}, "replicaCount": "-3"},
+            N1 | {"replicaCount": "-3"},
         ),
-        (
-            "machine-type=n1,replica-count=0,disk-type=pd-ssd",
-            {"machineSpec": {"machineType": "n1"}, "diskSpec": {"bootDiskType": "pd-ssd"}},
-        ),
+        ("machine-type=n1,replica-count=0,disk-type=pd-ssd", N1 | {"diskSpec": SSD}),
         (
             "machine-type=n1,replica-count=1,replica-count=2,disk-type=pd-ssd,disk-size=300",
-            {
-                "machineSpec": {"machineType": "n1"},
-                "replicaCount": "2",
-                "diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 300},
-            },
+            N1 | {"replicaCount": "2", "diskSpec": SSD | {"bootDiskSizeGb": 300}},
         ),
         (
             "machine-type=n1,replica-count=1,accelerator-type=,accelerator-count=2",
-            {"machineSpec": {"machineType": "n1"}, "replicaCount": "1"},
+            N1 | {"replicaCount": "1"},
         ),
     ],
 )
@@ -140,47 +127,27 @@ def test_one_pool_needs_no_list(config: Any) -> None:
     assert pools_of(draft) == [{"machineSpec": {"machineType": "n1"}, "replicaCount": "1"}]
 
 
-def test_an_unknown_field_of_a_pool_is_sent_where_that_is_allowed(config: Any) -> None:
-    file = config("resourcePools: [{machineSpec: {machineType: n1}, replicaCount: 1, idleTimeout: 3s}]")
-    with pytest.raises(ConfigError, match="idleTimeout"):
-        drafted(config=file)
-    draft = drafted(config=file, allow_unknown_fields=True)
-    assert draft.unknown_fields == {"resourcePools": [{"idleTimeout": "3s"}]}
-
-
-@pytest.mark.parametrize(
-    ("pool", "path"),
-    [
-        ("{}", "machineSpec.machineType"),
-        ("{machineSpec: {machineType: n1}}", "replicaCount"),
-        ("{machineSpec: {machineType: n1}, replicaCount: x}", "replicaCount"),
-        ("{machineSpec: {machineType: n1}, replicaCount: 9223372036854775808}", "replicaCount"),
-        (
-            "{machineSpec: {machineType: n1}, autoscalingSpec: {minReplicaCount: -2, maxReplicaCount: 3}}",
-            "minReplicaCount",
-        ),
-        ("{machineSpec: {machineType: n1}, autoscalingSpec: {maxReplicaCount: 3}}", "autoscalingSpec"),
-        (
-            "{machineSpec: {machineType: n1}, autoscalingSpec: {minReplicaCount: 0, maxReplicaCount: 3}}",
-            "autoscalingSpec",
-        ),
-        (
-            "{machineSpec: {machineType: n1}, autoscalingSpec: {minReplicaCount: 3, maxReplicaCount: 3}}",
-            "minReplicaCount",
-        ),
-        (
-            "{machineSpec: {machineType: n1}, replicaCount: 4,"
-            " autoscalingSpec: {minReplicaCount: 1, maxReplicaCount: 3}}",
-            "replicaCount",
-        ),
-        ("{machineSpec: {machineType: n1, acceleratorCount: 1}, replicaCount: 1}", "acceleratorCount"),
-        ("{machineSpec: {machineType: n1, acceleratorType: TPU_V2}, replicaCount: 1}", "acceleratorType"),
-        (
-            "{machineSpec: {machineType: n1}, replicaCount: 1, diskSpec: {bootDiskSizeGb: 200}}",
-            "bootDiskSizeGb",
-        ),
-    ],
+WRONG_POOLS = rows(
+    """
+    {} | machineSpec.machineType
+    {$N1} | replicaCount
+    {$N1, replicaCount: x} | replicaCount
+    {$N1, replicaCount: 9223372036854775808} | replicaCount
+    {$N1, autoscalingSpec: {minReplicaCount: -2, maxReplicaCount: 3}} | minReplicaCount
+    {$N1, autoscalingSpec: {maxReplicaCount: 3}} | autoscalingSpec
+    {$N1, autoscalingSpec: {minReplicaCount: 0, maxReplicaCount: 3}} | autoscalingSpec
+    {$N1, autoscalingSpec: {minReplicaCount: 3, maxReplicaCount: 3}} | minReplicaCount
+    {$N1, replicaCount: 4, autoscalingSpec: {minReplicaCount: 1, maxReplicaCount: 3}} | replicaCount
+    {machineSpec: {machineType: n1, acceleratorCount: 1}, replicaCount: 1} | acceleratorCount
+    {machineSpec: {machineType: n1, acceleratorType: TPU_V2}, replicaCount: 1} | acceleratorType
+    {$N1, replicaCount: 1, diskSpec: {bootDiskSizeGb: 200}} | bootDiskSizeGb
+    """,
+    2,
+    N1="machineSpec: {machineType: n1}",
 )
+
+
+@pytest.mark.parametrize(("pool", "path"), WRONG_POOLS)
 def test_a_pool_of_the_file_is_refused_with_its_path(config: Any, pool: str, path: str) -> None:
     with pytest.raises(ConfigError, match=rf"resource.yaml:\d+: resourcePools\[0\].*{path}"):
         drafted(config=config(f"resourcePools: [{pool}]"))
