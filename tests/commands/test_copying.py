@@ -88,13 +88,10 @@ def test_a_file_goes_where_it_is_said_to_have_gone(vtrain: Any, job: str, tmp_pa
     assert f"there is no folder {tmp_path}/new.\n  $ mkdir -p {tmp_path}/new\n" in refused.err
 
 
-def test_an_empty_target_is_no_folder(
-    vtrain: Any, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_target_is_no_folder(vtrain: Any, job: str, cwd: Path) -> None:
     """A variable of a script that is not set."""
-    monkeypatch.chdir(tmp_path)
     refused = vtrain("cp", f"{job}:note.txt", "")
-    assert (refused.code, list(tmp_path.iterdir())) == (2, [])
+    assert (refused.code, [path.name for path in cwd.iterdir()]) == (2, ["t.py"])
     assert "ERROR: The target is empty.\n" in refused.err
 
 
@@ -187,12 +184,21 @@ def test_folders_without_a_file_are_not_copied(
 def test_files_in_the_working_directory_stand_behind_no_empty_folder(
     vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path
 ) -> None:
-    """vtrain has made the folder of checkpoints; a trainer that runs has written to one of the same name."""
+    """vtrain has made the folder of checkpoints; a trainer that runs has written to one of the same name.
+
+    A path there may hold colons and the words of a name.
+    """
     work = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work
-    (work / "checkpoints").mkdir(exist_ok=True)
-    (work / "checkpoints" / "last").write_text("c")
+    for name in ("checkpoints/last", "a/customJobs/b:c"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("c")
     assert vtrain("cp", f"{job}:checkpoints", str(tmp_path / "got")).code == 0
     assert (tmp_path / "got" / "last").read_text() == "c"
+    full = f"projects/local/locations/us-central1/customJobs/{job}"
+    for number, name in enumerate((job, full)):
+        got = tmp_path / str(number)
+        assert vtrain("cp", f"{name}:a/customJobs/b:c", str(got)).code == 0
+        assert got.read_text() == "c"
 
 
 def test_a_full_name_may_have_a_colon_of_its_own(vtrain: Any, tmp_path: Path) -> None:
@@ -202,35 +208,15 @@ def test_a_full_name_may_have_a_colon_of_its_own(vtrain: Any, tmp_path: Path) ->
     assert "is neither an id nor" not in vtrain("cp", name, str(tmp_path / "got")).err
 
 
-def test_a_path_may_hold_colons_and_the_words_of_a_name(
-    vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path
-) -> None:
-    work = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work
-    (work / "a" / "customJobs").mkdir(parents=True)
-    (work / "a" / "customJobs" / "b:c").write_text("c")
-    full = f"projects/local/locations/us-central1/customJobs/{job}"
-    for number, name in enumerate((job, full)):
-        got = tmp_path / str(number)
-        assert vtrain("cp", f"{name}:a/customJobs/b:c", str(got)).code == 0
-        assert got.read_text() == "c"
-
-
-@pytest.mark.parametrize("words", [("{}",), ("{}:",), ("digits",), (":",)])
-def test_without_a_path_the_whole_output_folder_is_copied(
-    vtrain: Any, job: str, tmp_path: Path, words: tuple[str, ...]
-) -> None:
-    ended = vtrain("cp", *(word.format(job) for word in words), str(tmp_path / "got"))
-    assert ended.code == 0, ended.err
-    assert (tmp_path / "got" / "model" / "deep" / "weights").read_text() == "w"
-    assert ("The newest job is digits" in ended.err) == (words == (":",))
-
-
-def test_without_any_word_it_is_that_of_the_newest_job(
-    vtrain: Any, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_without_a_path_the_whole_output_folder_is_copied(vtrain: Any, job: str, cwd: Path) -> None:
+    """Without any word it is that of the newest job."""
+    for number, word in enumerate((job, f"{job}:", "digits", ":")):
+        ended = vtrain("cp", word, str(cwd / str(number)))
+        assert ended.code == 0, ended.err
+        assert (cwd / str(number) / "model" / "deep" / "weights").read_text() == "w"
+        assert ("The newest job is digits" in ended.err) == (word == ":")
     assert vtrain("cp").code == 0
-    assert [*tmp_path.glob("*/model/deep/weights")]
+    assert [*cwd.glob("[!0-9]*/model/deep/weights")]
 
 
 def test_a_source_that_is_no_job_is_a_wrong_line(vtrain: Any, job: str) -> None:

@@ -70,41 +70,22 @@ def test_every_pool_runs_the_image_that_was_pushed(
     assert (build.base, build.platform) == (BASE, "linux/amd64")
 
 
-def test_an_unchanged_trainer_is_neither_built_nor_pushed_again(
+def test_what_the_registry_has_is_neither_built_nor_pushed_again(
     vtrain: Any, vertex: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
-    assert vtrain(*create(trainer)).code == 0
-    ended = vtrain(*create(trainer))
-    assert ended.code == 0, ended.err
-    assert ": cached.\n" in ended.err
-    assert "the registry has it." in ended.err
+    first = vtrain(*create(trainer, "--format=json"))
+    assert images(json.loads(first.out)) == stand_in.pushed, "what is printed is the job alone"
+    again = vtrain(*create(trainer))
+    assert again.code == 0, again.err
+    assert ": cached.\n" in again.err and "the registry has it." in again.err
     assert (len(stand_in.builds), len(stand_in.pushed)) == (1, 1)
     assert images(created(vertex)[0]) == images(created(vertex)[1])
-
-
-def test_a_changed_trainer_has_another_name(
-    vtrain: Any, vertex: VertexService, stand_in: StandInEngine, trainer: Path
-) -> None:
-    vtrain(*create(trainer))
-    (trainer / "trainer" / "task.py").write_text("print('changed')\n")
-    vtrain(*create(trainer))
-    assert len(set(stand_in.pushed)) == 2
-
-
-def test_an_image_that_the_registry_lost_is_pushed_again(
-    vtrain: Any, vertex: VertexService, stand_in: StandInEngine, trainer: Path
-) -> None:
-    vtrain(*create(trainer))
-    stand_in.registry.clear()
+    stand_in.registry.clear()  # it has lost the image
     vtrain(*create(trainer))
     assert (len(stand_in.builds), len(stand_in.pushed)) == (1, 2)
-
-
-def test_what_is_printed_is_the_job_alone(
-    vtrain: Any, vertex: VertexService, stand_in: StandInEngine, trainer: Path
-) -> None:
-    ended = vtrain(*create(trainer, "--format=json"))
-    assert images(json.loads(ended.out)) == stand_in.pushed
+    (trainer / "trainer" / "task.py").write_text("print('changed')\n")
+    vtrain(*create(trainer))
+    assert (len(stand_in.pushed), len(set(stand_in.pushed))) == (3, 2), "another trainer has another name"
 
 
 def test_single_flags_do_the_same(
@@ -128,10 +109,6 @@ def test_a_dry_run_shows_the_name_and_builds_nothing(
     assert (stand_in.builds, stand_in.pulled, vertex.requests) == ([], [], [])
     vtrain(*create(trainer))
     assert stand_in.pushed == [image]
-
-
-def test_a_dry_run_needs_no_engine(vtrain: Any, vertex: VertexService, trainer: Path) -> None:
-    assert vtrain(*create(trainer, "--dry-run")).code == 0
 
 
 @pytest.mark.parametrize(
@@ -186,7 +163,7 @@ def test_what_is_missing_is_said_before_anything_is_built(
     assert (stand_in.builds, stand_in.pulled, vertex.requests) == ([], [], [])
 
 
-def test_an_image_for_other_machines_is_not_pushed(
+def test_an_image_that_is_not_pushed_makes_no_job(
     vtrain: Any, vertex: VertexService, stand_in: StandInEngine, trainer: Path
 ) -> None:
     stand_in.built_for = "arm64"
@@ -195,21 +172,16 @@ def test_an_image_for_other_machines_is_not_pushed(
     assert "is for linux/arm64, and not for linux/amd64: it is not pushed.\n" in ended.err
     assert "--platform=linux/amd64" in ended.err
     assert (stand_in.pushed, vertex.requests) == ([], [])
-
-
-def test_a_registry_that_refuses_ends_the_command_with_the_way_to_log_in(
-    vtrain: Any, vertex: VertexService, stand_in: StandInEngine, trainer: Path
-) -> None:
-    stand_in.codes["push"] = 1
+    (trainer / "trainer" / "task.py").write_text("print('changed')\n")
+    stand_in.built_for, stand_in.codes["push"] = "amd64", 1
     ended = vtrain(*create(trainer))
     assert ended.code == 1
     assert "gcloud auth configure-docker gcr.io" in ended.err
     assert vertex.requests == []
 
 
-def test_the_engine_is_looked_for_before_the_image_is_built(
-    vtrain: Any, vertex: VertexService, trainer: Path
-) -> None:
+def test_an_engine_is_needed_for_the_image_alone(vtrain: Any, vertex: VertexService, trainer: Path) -> None:
+    assert vtrain(*create(trainer, "--dry-run")).code == 0
     ended = vtrain(*create(trainer))
     assert ended.code == 1
     assert "does not answer" in ended.err

@@ -185,33 +185,25 @@ def test_processes_of_a_job_that_ended_go(vtrain, waiting: str, vtrain_home: Pat
             stray.kill()
 
 
-def test_one_that_is_killed_is_finished_by_the_next(vtrain, trainer: Path, vtrain_home: Path) -> None:
-    for _ in range(3):
-        create(vtrain, trainer, "--wait")
-    age(vtrain_home, 40)
+def test_two_at_once_and_one_that_is_killed_leave_nothing(vtrain, trainer: Path, vtrain_home: Path) -> None:
     command = [sys.executable, "-m", "vtrain", "gc", "--older-than=0s"]
-    for patience in (0.0, 0.3, 0.5, 0.6):
-        started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(patience)
-        started.kill()
-        started.wait()
-    assert vtrain("gc", "--older-than=0s").code == 0
-    assert documents(vtrain, "custom-jobs", "list") == []
-    assert list((vtrain_home / "jobs").iterdir()) == []
-    assert not list(vtrain_home.rglob(".gone-*"))
-
-
-def test_two_at_once(vtrain, trainer: Path, vtrain_home: Path) -> None:
-    for _ in range(3):
-        create(vtrain, trainer, "--wait")
-    age(vtrain_home, 40)
-    command = [sys.executable, "-m", "vtrain", "gc", "--older-than=0s"]
-    crew = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(3)]
-    told = [one.communicate(timeout=120)[1] for one in crew]
-    for one, err in zip(crew, told, strict=True):
-        assert (one.returncode, b"Traceback" in err, b"unexpectedly" in err) == (0, False, False), err
-    assert list((vtrain_home / "jobs").iterdir()) == []
-    assert list((vtrain_home / "packages").iterdir()) == []
+    for killed in (True, False):
+        for _ in range(3):
+            create(vtrain, trainer, "--wait")
+        age(vtrain_home, 40)
+        for patience in (0.0, 0.3, 0.5, 0.6) if killed else ():
+            started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(patience)
+            started.kill()
+            started.wait()
+        quiet, pipe = subprocess.DEVNULL, subprocess.PIPE
+        crew = [subprocess.Popen(command, stdout=quiet, stderr=pipe) for _ in range(1 if killed else 3)]
+        told = [one.communicate(timeout=120)[1] for one in crew]
+        for one, err in zip(crew, told, strict=True):
+            assert (one.returncode, b"Traceback" in err, b"unexpectedly" in err) == (0, False, False), err
+        assert documents(vtrain, "custom-jobs", "list") == []
+        assert [*(vtrain_home / "jobs").iterdir(), *vtrain_home.rglob(".gone-*")] == []
+        assert list((vtrain_home / "packages").iterdir()) == []
 
 
 def test_output_of_ended_jobs_goes_only_where_it_is_asked_for(
