@@ -26,24 +26,21 @@ def as_python(job: CustomJob) -> CustomJob:
             python = PythonPackageSpec(python_module=task.image_uri, args=task.args, env=task.env)
             pool = msgspec.structs.replace(pool, container_spec=None, python_package_spec=python)
         pools.append(pool)
-    return msgspec.structs.replace(
-        job, job_spec=msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
-    )
+    spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
+    return msgspec.structs.replace(job, job_spec=spec)
 
 
 def without_disks(job: CustomJob) -> CustomJob:
     """The job without the disks that the service adds where none is named."""
     pools = [msgspec.structs.replace(pool, disk_spec=None) for pool in job.job_spec.worker_pool_specs]
-    return msgspec.structs.replace(
-        job, job_spec=msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
-    )
+    spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
+    return msgspec.structs.replace(job, job_spec=spec)
 
 
 def without_resource(job: CustomJob) -> CustomJob:
     """The job without a persistent resource, which there is not."""
-    return msgspec.structs.replace(
-        job, job_spec=msgspec.structs.replace(job.job_spec, persistent_resource_id="")
-    )
+    spec = msgspec.structs.replace(job.job_spec, persistent_resource_id="")
+    return msgspec.structs.replace(job, job_spec=spec)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -93,18 +90,14 @@ def test_flags_are_laid_over_what_is_fed_back(vtrain: Any) -> None:
     assert python["args"] == ["--epochs", "3"]
 
 
-def test_a_dry_run_touches_nothing(
-    vtrain: Any, tmp_path: Any, vtrain_home: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "trainer").mkdir()
-    (tmp_path / "trainer" / "task.py").write_text("print(1)\n")
-    monkeypatch.chdir(tmp_path)
-    ended = vtrain(
-        "custom-jobs", "local-run", "--local-package-path=.", "--python-module=trainer.task", "--dry-run"
-    )
+def test_a_dry_run_touches_nothing(vtrain: Any, cwd: Path, vtrain_home: Any) -> None:
+    (cwd / "trainer").mkdir()
+    (cwd / "trainer" / "task.py").write_text("print(1)\n")
+    flags = ("--local-package-path=.", "--python-module=trainer.task", "--dry-run")
+    ended = vtrain("custom-jobs", "local-run", *flags)
     assert ended.code == 0, ended.err
     assert "Would package" in ended.err and "Would start workerpool0-0" in ended.err
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["task.py", "trainer"]
+    assert sorted(path.name for path in cwd.rglob("*")) == ["t.py", "task.py", "trainer"]
     assert not vtrain_home.exists()
 
 
@@ -122,21 +115,17 @@ def local_run(script: Path, *flags: str) -> tuple[str, ...]:
 
 
 def test_a_name_for_an_image_that_is_not_made_is_warned_of(vtrain: Any, script: Path) -> None:
-    ended = vtrain(*local_run(script, "--backend=process", "--output-image-uri=a/b:1"))
-    assert ended.code == 0, ended.err
-    assert [line for line in ended.err.splitlines() if "WARNING" in line] == [
-        f"WARNING: --output-image-uri {NO_IMAGE}"
-    ]
-
-
-def test_the_key_of_a_pool_is_warned_of_too(vtrain: Any, script: Path) -> None:
-    pool = f"{POOL},local-package-path={script.parent},output-image-uri=a/b:1".replace(
-        "python-module=trainer.task", "script=t.py"
-    )
-    flags = ("--backend=process", "--display-name=demo", f"--worker-pool-spec={pool}", "--dry-run")
-    ended = vtrain("custom-jobs", "create", *flags)
-    assert ended.code == 0, ended.err
-    assert f"WARNING: --worker-pool-spec: output-image-uri {NO_IMAGE}\n" in ended.err
+    """By a flag or as the key of a pool."""
+    pool = f"machine-type=n1-standard-4,script=t.py,local-package-path={script.parent},output-image-uri=a/b:1"
+    create = ("custom-jobs", "create", "--backend=process", "--display-name=demo", "--dry-run")
+    for line, named in (
+        (local_run(script, "--backend=process", "--output-image-uri=a/b:1"), "--output-image-uri"),
+        ((*create, f"--worker-pool-spec={pool}"), "--worker-pool-spec: output-image-uri"),
+    ):
+        ended = vtrain(*line)
+        assert ended.code == 0, ended.err
+        warnings = [each for each in ended.err.splitlines() if "image is made" in each]
+        assert warnings == [f"WARNING: {named} {NO_IMAGE}"]
 
 
 @pytest.mark.docker

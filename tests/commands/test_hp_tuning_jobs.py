@@ -95,28 +95,21 @@ def test_an_image_is_for_the_packages_of_the_file(
     assert pool["pythonPackageSpec"]["executorImageUri"] == "gcr.io/p/other"
 
 
-def test_list_asks_for_tuning_jobs(vtrain: Any, vertex: VertexService) -> None:
-    vertex.put(NAME, displayName="a")
+def test_list_cancel_wait_and_delete_are_for_tuning_jobs(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(NAME, displayName="a", state="JOB_STATE_RUNNING")
     vertex.put(f"{PARENT}/hyperparameterTuningJobs/2002", displayName="b")
     vertex.put(f"{PARENT}/customJobs/1", displayName="c")
     ended = vtrain("hp-tuning-jobs", "list", "--format=value(displayName)")
     assert (ended.code, ended.out) == (0, "b\na\n"), ended.err
     assert vertex.calls() == [f"GET /v1/{PARENT}/hyperparameterTuningJobs"]
-
-
-def test_cancel_sends_an_empty_message(vtrain: Any, vertex: VertexService) -> None:
-    vertex.put(NAME, state="JOB_STATE_RUNNING")
     ended = vtrain("hp-tuning-jobs", "cancel", NAME, "--format=json")
     assert (ended.code, ended.out) == (0, "{}\n"), ended.err
     assert vertex.calls()[-1] == f"POST /v1/{NAME}:cancel"
     assert vertex.resources[NAME]["state"] == "JOB_STATE_CANCELLED"
-
-
-def test_wait_and_delete_are_for_tuning_jobs_too(vtrain: Any, vertex: VertexService) -> None:
     vertex.put(NAME, state="JOB_STATE_SUCCEEDED")
     assert vtrain("hp-tuning-jobs", "wait", "2001").code == 0
     assert vtrain("hp-tuning-jobs", "delete", "2001").code == 0
-    assert vertex.resources == {}
+    assert NAME not in vertex.resources
 
 
 def test_the_folder_of_the_trials(vtrain: Any, vertex: VertexService, create: tuple[str, ...]) -> None:

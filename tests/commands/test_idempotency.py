@@ -49,23 +49,21 @@ def test_a_second_create_returns_the_first_job(vtrain: Any, memory: MemoryBacken
 def test_another_key_and_no_key_make_jobs_of_their_own(
     vtrain: Any, memory: MemoryBackend, config: str
 ) -> None:
-    for flags in (["--idempotency-key=a"], ["--idempotency-key=b"], [], []):
-        assert vtrain(*CREATE, *flags, stdin=config).code == 0
+    flags = ("--labels=team=a,z=1", "--idempotency-key=k", "--dry-run", "--format=json")
+    planned = vtrain("custom-jobs", "create", "--config=-", *flags, stdin=config)
+    assert json.loads(planned.out)["labels"] == {"team": "a", LABEL: "k", "z": "1"}
+    assert jobs(memory) == []
+    for key in (["--idempotency-key=a"], ["--idempotency-key=b"], [], []):
+        assert vtrain(*CREATE, *key, stdin=config).code == 0
     assert len(jobs(memory)) == 4
 
 
-def test_the_key_joins_the_other_labels(vtrain: Any, memory: MemoryBackend, config: str) -> None:
-    flags = ("--labels=team=a,z=1", "--idempotency-key=k", "--dry-run", "--format=json")
-    ended = vtrain("custom-jobs", "create", "--config=-", *flags, stdin=config)
-    assert json.loads(ended.out)["labels"] == {"team": "a", LABEL: "k", "z": "1"}
-    assert jobs(memory) == []
-
-
-@pytest.mark.parametrize("key", ["", "Upper", "a b", "x" * 64])
-def test_what_cannot_be_a_label_is_refused(vtrain: Any, memory: MemoryBackend, config: str, key: str) -> None:
-    ended = vtrain(*CREATE, f"--idempotency-key={key}", stdin=config)
-    assert ended.code == 2
-    assert "--idempotency-key" in ended.err
+def test_what_cannot_be_a_label_is_refused(vtrain: Any, memory: MemoryBackend, config: str) -> None:
+    for key in ("", "Upper", "a b", "x" * 64):
+        ended = vtrain(*CREATE, f"--idempotency-key={key}", stdin=config)
+        assert (ended.code, "--idempotency-key" in ended.err) == (2, True)
+    ended = vtrain(*CREATE, "--reuse-failed", stdin=config)
+    assert ended.code == 2 and "--reuse-failed goes with --idempotency-key." in ended.err
     assert jobs(memory) == []
 
 
@@ -76,10 +74,13 @@ def failing() -> str:
     return json.dumps(document)
 
 
-def test_a_job_that_failed_does_not_count(vtrain: Any, memory: MemoryBackend) -> None:
-    for _ in range(2):
-        assert vtrain(*CREATE, "--idempotency-key=k", "--wait", stdin=failing()).code == 10
-    assert len(jobs(memory)) == 2
+def test_a_job_that_failed_counts_only_where_that_is_asked(vtrain: Any, memory: MemoryBackend) -> None:
+    """Waiting again then gives the first verdict again."""
+    for key, flags, made in (("k", (), 2), ("r", ("--reuse-failed",), 3)):
+        for _ in range(2):
+            ended = vtrain(*CREATE, f"--idempotency-key={key}", "--wait", *flags, stdin=failing())
+            assert ended.code == 10
+        assert len(jobs(memory)) == made
 
 
 def test_a_job_that_was_cancelled_does_not_count(vtrain: Any, memory: MemoryBackend) -> None:
@@ -90,20 +91,6 @@ def test_a_job_that_was_cancelled_does_not_count(vtrain: Any, memory: MemoryBack
     second = vtrain(*CREATE, "--idempotency-key=k", stdin=config).out
     assert first.strip() and first != second
     assert vtrain(*CREATE, "--idempotency-key=k", stdin=config).out == second
-
-
-def test_a_job_that_failed_counts_where_that_is_asked(vtrain: Any, memory: MemoryBackend) -> None:
-    """Waiting again then gives the first verdict again."""
-    flags = ("--idempotency-key=k", "--reuse-failed", "--wait")
-    ended = [vtrain(*CREATE, *flags, stdin=failing()) for _ in range(2)]
-    assert [one.code for one in ended] == [10, 10]
-    assert len(jobs(memory)) == 1
-
-
-def test_reusing_needs_a_key(vtrain: Any, memory: MemoryBackend, config: str) -> None:
-    ended = vtrain(*CREATE, "--reuse-failed", stdin=config)
-    assert (ended.code, jobs(memory)) == (2, [])
-    assert "--reuse-failed goes with --idempotency-key." in ended.err
 
 
 POOL = "--worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/img"

@@ -95,41 +95,32 @@ def test_several_candidates_are_told(folder: Path, vtrain: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "key"), [("other.py", "script"), ("./other.py", "script"), ("other", "module")]
+    ("name", "key", "saved"),
+    [
+        ("other.py", "script", "other.py"),
+        ("./other.py", "script", "other.py"),
+        ("other", "module", "other"),
+        ("{folder}/sub/t.py", "script", "sub/t.py"),
+        ("./sub/../sub/t.py", "script", "sub/t.py"),
+        ("../digits/sub/t.py", "script", "sub/t.py"),
+        ("{link}/sub/t.py", "script", "sub/t.py"),
+    ],
 )
-def test_a_named_one_is_taken(folder: Path, vtrain: Any, name: str, key: str) -> None:
+def test_a_named_one_is_taken(folder: Path, vtrain: Any, name: str, key: str, saved: str) -> None:
     (folder / "other.py").write_text("pass\n")
-    ended = vtrain("init", name)
-    assert ended.code == 0, ended.err
-    job = read_pyproject(folder / "pyproject.toml").settings.job
-    assert job is not None and getattr(job, key) == name.removeprefix("./")
-
-
-def test_a_name_that_is_nowhere_is_refused(folder: Path, vtrain: Any) -> None:
-    ended = vtrain("init", "trian.py")
-    assert (ended.code, ended.err.splitlines()[0]) == (
-        1,
-        f"ERROR: There is no module and no file 'trian.py' in {folder}.",
-    )
-
-
-@pytest.mark.parametrize(
-    "name", ["{folder}/sub/t.py", "./sub/../sub/t.py", "../digits/sub/t.py", "{link}/sub/t.py"]
-)
-def test_any_path_to_a_file_of_the_folder_is_taken(folder: Path, vtrain: Any, name: str) -> None:
     (folder / "sub").mkdir()
     (folder / "sub/t.py").write_text("")
-    link = folder.with_name("link")
-    link.symlink_to(folder)
+    (link := folder.with_name("link")).symlink_to(folder)
     ended = vtrain("init", name.format(folder=folder, link=link))
     assert ended.code == 0, ended.err
     job = read_pyproject(folder / "pyproject.toml").settings.job
-    assert job is not None and job.script == "sub/t.py"
+    assert job is not None and getattr(job, key) == saved
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
+        ("trian.py", "There is no module and no file 'trian.py' in {folder}."),
         ("sub", "sub is a folder, and no package with a __main__.py."),
         ("notes.txt", "notes.txt is no program. What runs is Python (.py)"),
         ("../up.py", "up.py lies outside {folder}."),
@@ -144,7 +135,7 @@ def test_what_is_no_trainer_of_the_folder_is_called_what_it_is(
     folder.with_name("up.py").write_text("")
     ended = vtrain("init", name.format(folder=folder))
     assert (ended.code, ended.out) == (1, "")
-    assert said.format(folder=folder) in ended.err
+    assert said.format(folder=folder) in ended.err.splitlines()[0]
     assert not (folder / "pyproject.toml").exists()
 
 

@@ -97,29 +97,19 @@ def test_an_id_counts_over_the_name_of_another_job(vtrain: Any, jobs: Path) -> N
     assert vtrain(*DESCRIBE, OLDEST).out == f"{local_name(OLDEST)}\n"
 
 
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
+def test_a_word_that_names_nothing_says_how_to_see_what_there_is(vtrain: Any, jobs: Path) -> None:
+    """One that is nearly a name is told the name."""
+    for word, message in (
         ("faces", "No job on this machine has the name 'faces'."),
         ("%", "No job on this machine has the name '%'."),
         ("7", "Job 7 not found."),
-    ],
-)
-def test_a_word_that_names_nothing_says_how_to_see_what_there_is(
-    vtrain: Any, jobs: Path, word: str, message: str
-) -> None:
-    ended = vtrain(*DESCRIBE, word, "--backend=local")
-    assert (ended.code, ended.out) == (1, "")
-    assert f"ERROR: {message}\n" in ended.err and LIST_HINT in ended.err
-
-
-@pytest.mark.parametrize(("word", "meant"), [("mnits", "mnist"), ("@lsat", "@last")])
-def test_a_word_that_is_nearly_a_name_is_told_the_name(
-    vtrain: Any, jobs: Path, word: str, meant: str
-) -> None:
-    ended = vtrain(*DESCRIBE, word, "--backend=local")
-    assert (ended.code, ended.out) == (1, "")
-    assert f"No job on this machine has the name '{word}'.\n  Did you mean {meant}?\n" in ended.err
+        ("mnits", "No job on this machine has the name 'mnits'.\n  Did you mean mnist?"),
+        ("@lsat", "No job on this machine has the name '@lsat'.\n  Did you mean @last?"),
+    ):
+        ended = vtrain(*DESCRIBE, word, "--backend=local")
+        assert (ended.code, ended.out) == (1, "")
+        assert f"ERROR: {message}\n" in ended.err
+        assert LIST_HINT in ended.err or "Did you mean" in message
 
 
 def test_last_of_an_empty_home(vtrain: Any, vtrain_home: Path) -> None:
@@ -178,9 +168,8 @@ class TestWithAProject:
         assert (ended.code, ended.out) == (0, "") and ended.err.startswith(told)
         monkeypatch.delenv("CLOUDSDK_AI_REGION")
         refused = vtrain(*argv)
-        assert (
-            refused.code == 1 and refused.err.startswith(told) and "ERROR: No region is set." in refused.err
-        )
+        assert refused.code == 1 and refused.err.startswith(told)
+        assert "ERROR: No region is set." in refused.err
         for flags in (("--backend=local",), ("--project=demo", "--region=us-central1"), ("--quiet",)):
             assert "on this machine:" not in vtrain(*argv, *flags).err
         assert vtrain(*argv, "--backend=local").out.count("\n") == 3
@@ -189,12 +178,8 @@ class TestWithAProject:
 
 def test_short_ids_are_the_digits_that_tell_jobs_apart() -> None:
     names = [local_name(number) for number in (OLDEST, MIDDLE, NEWEST, "9000000000000000010")]
-    assert short_ids(names) == {
-        names[0]: "616775",
-        names[1]: "616700",
-        names[2]: "900000000000000000",
-        names[3]: "900000000000000001",
-    }
+    expected = ("616775", "616700", "900000000000000000", "900000000000000001")
+    assert short_ids(names) == dict(zip(names, expected, strict=True))
     assert short_ids([]) == {} and short_ids(names[:1]) == {names[0]: "616775"}
 
 
@@ -216,30 +201,21 @@ def test_predict_and_compare_mean_the_newest_of_a_shared_name(vtrain: Any, jobs:
         assert note in vtrain(*words).err
 
 
-@pytest.mark.parametrize("words", [("show",), ("logs",), ("cp", "{}:"), ("custom-jobs", "describe")])
-def test_of_jobs_that_share_a_name_reading_commands_mean_the_newest(
-    vtrain: Any, jobs: Path, words: tuple[str, ...]
-) -> None:
-    first, *rest = words
-    ended = vtrain(first, *(each.format("mnist") for each in rest), *(() if "cp" in words else ("mnist",)))
+def test_of_jobs_that_share_a_name_reading_commands_mean_the_newest(vtrain: Any, jobs: Path) -> None:
     note = f"The newest of 2 jobs called mnist is meant ({NEWEST}, SUCCEEDED, "
-    assert ended.err.splitlines()[0].startswith(note), ended.err
-    assert "several jobs" not in ended.err
+    for line in ("show mnist", "logs mnist", "cp mnist:", "custom-jobs describe mnist"):
+        ended = vtrain(*line.split())
+        assert ended.err.splitlines()[0].startswith(note), ended.err
+        assert "several jobs" not in ended.err
     quiet = vtrain("show", "mnist", "--quiet", "--format=value(name)")
     assert (quiet.out, quiet.err) == (f"{local_name(NEWEST, 'europe-west4')}\n", "")
 
 
-@pytest.mark.parametrize("command", ["show", "logs", "wait", "rerun"])
-def test_without_a_name_the_newest_job_is_meant(vtrain: Any, jobs: Path, command: str) -> None:
-    ended = vtrain(command)
-    assert f"The newest job is mnist ({NEWEST}, SUCCEEDED, " in ended.err
-    assert ended.err.count("newest") == 1
-
-
-def test_without_a_name_the_newest_tuning_job_is_meant(
-    vtrain: Any, jobs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_without_a_name_the_newest_job_is_meant(vtrain: Any, jobs: Path, cwd: Path) -> None:
+    for command in ("show", "logs", "wait", "rerun"):
+        ended = vtrain(command)
+        assert f"The newest job is mnist ({NEWEST}, SUCCEEDED, " in ended.err
+        assert ended.err.count("newest") == 1
     add_job(jobs, "5000", "study", collection=HYPERPARAMETER_TUNING_JOBS)
     for command in ("trials", "best", "report"):
         assert "The newest job is study (5000, SUCCEEDED, " in vtrain(command).err
@@ -248,12 +224,10 @@ def test_without_a_name_the_newest_tuning_job_is_meant(
     assert "The newest job is mnist" in vtrain("predict", f"--json-request={request}").err
 
 
-@pytest.mark.parametrize("words", [("stop",), ("rm",), ("exec",), ("shell",), ("custom-jobs", "describe")])
-def test_a_command_that_changes_something_and_one_of_gclouds_need_a_name(
-    vtrain: Any, jobs: Path, words: tuple[str, ...]
-) -> None:
-    assert vtrain(*words).code == 2
-    assert vtrain(*words, "").code in (1, 2)
+def test_a_command_that_changes_something_and_one_of_gclouds_need_a_name(vtrain: Any, jobs: Path) -> None:
+    for line in ("stop", "rm", "exec", "shell", "custom-jobs describe"):
+        assert vtrain(*line.split()).code == 2
+        assert vtrain(*line.split(), "").code in (1, 2)
     assert len(Store.open(jobs).backends(("customJobs",))) == 3
 
 
@@ -267,11 +241,12 @@ def test_of_several_running_jobs_stop_means_none(vtrain: Any, jobs: Path) -> Non
     assert "may mean several jobs" in vtrain("stop", "7").err, "the beginning of an id is no name"
 
 
-@pytest.mark.parametrize("words", [("custom-jobs", "cancel"), ("stop",)])
-def test_an_ended_job_is_not_stopped_again(vtrain: Any, jobs: Path, words: tuple[str, ...]) -> None:
-    ended = vtrain(*words, MIDDLE)
-    assert (ended.code, ended.out) == (0, "")
-    assert ended.err.splitlines()[-1] == f"CustomJob [{local_name(MIDDLE)}] has ended already: SUCCEEDED."
+def test_an_ended_job_is_not_stopped_again(vtrain: Any, jobs: Path) -> None:
+    for line in ("custom-jobs cancel", "stop"):
+        ended = vtrain(*line.split(), MIDDLE)
+        assert (ended.code, ended.out) == (0, "")
+        last = ended.err.splitlines()[-1]
+        assert last == f"CustomJob [{local_name(MIDDLE)}] has ended already: SUCCEEDED."
 
 
 def test_hints_of_short_commands_are_short_through_a_pipe_too(vtrain: Any, jobs: Path) -> None:

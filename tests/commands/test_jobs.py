@@ -35,15 +35,14 @@ def submitted(vtrain: Any, *scripts: Script) -> str:
 
 def test_create_says_words_on_stderr_and_nothing_on_stdout(vtrain: Any, memory: MemoryBackend) -> None:
     ended = vtrain(*CREATE, stdin=config(Script()))
-    assert ended.code == 0
-    assert ended.out == ""
+    assert (ended.code, ended.out) == (0, "")
     assert ended.err.startswith("Backend: memory (VTRAIN_BACKEND)\n")
     assert "customJobs/" in ended.err and "stream-logs projects/local" in ended.err
-
-
-def test_create_prints_the_name_alone(vtrain: Any, memory: MemoryBackend) -> None:
-    name = submitted(vtrain, Script())
+    name = submitted(vtrain, Script())  # prints the name alone
     assert memory.get(name).display_name == "demo job"
+    describe = ("custom-jobs", "describe")
+    assert vtrain(*describe, name.rpartition("/")[2], "--format=value(name)").out == name + "\n"
+    assert f"name: {name}\n" in vtrain(*describe, name).out
 
 
 @pytest.mark.parametrize(
@@ -68,16 +67,12 @@ def test_logs_go_to_stderr_while_creating_and_to_stdout_when_asked_for(
     vtrain: Any, memory: MemoryBackend
 ) -> None:
     ended = vtrain(*CREATE, "--stream-logs", "--format=value(name)", stdin=config(Script().count(3)))
-    assert [line.split("\t")[-1] for line in ended.err.splitlines() if "\t" in line] == [
-        "line 0",
-        "line 1",
-        "line 2",
-    ]
-    name = ended.out.strip()
-    again = vtrain("custom-jobs", "stream-logs", name)
+    written = ["line 0", "line 1", "line 2"]
+    assert [line.split("\t")[-1] for line in ended.err.splitlines() if "\t" in line] == written
+    again = vtrain("custom-jobs", "stream-logs", ended.out.strip())
     assert again.code == 0
-    assert [line.split("\t")[-1] for line in again.out.splitlines()] == ["line 0", "line 1", "line 2"]
-    assert all(line.split("\t")[2] == "workerpool0-0" for line in again.out.splitlines())
+    lines = [line.split("\t") for line in again.out.splitlines()]
+    assert [(line[2], line[-1]) for line in lines] == [("workerpool0-0", each) for each in written]
 
 
 def test_stream_logs_of_one_replica(vtrain: Any, memory: MemoryBackend) -> None:
@@ -131,14 +126,6 @@ def test_cancel_wait_delete(vtrain: Any, memory: MemoryBackend) -> None:
     assert name in gone.err
 
 
-def test_describe_by_id_and_by_name(vtrain: Any, memory: MemoryBackend) -> None:
-    name = submitted(vtrain, Script())
-    assert (
-        vtrain("custom-jobs", "describe", name.rpartition("/")[2], "--format=value(name)").out == name + "\n"
-    )
-    assert f"name: {name}\n" in vtrain("custom-jobs", "describe", name).out
-
-
 def test_list(vtrain: Any, memory: MemoryBackend) -> None:
     empty = vtrain("custom-jobs", "list")
     assert (empty.code, empty.out) == (0, "") and empty.err.endswith("Listed 0 items.\n")
@@ -154,31 +141,23 @@ def test_list(vtrain: Any, memory: MemoryBackend) -> None:
     assert table.out.splitlines() == ["NAME"] + ["demo job"] * 3
 
 
-POOL = "machine-type=n1-standard-4,container-image-uri=trainer"
-
-
 @pytest.mark.parametrize(
     "argv",
     [
-        ("list", "--limit=0"),
-        ("list", "--page-size=x"),
-        ("wait", "1", "--wait-timeout=soon"),
-        ("wait", "1", "--on-interrupt=maybe"),
-        ("stream-logs", "1", "--polling-interval=often"),
-        (
-            "create",
-            "--wait",
-            "--wait-timeout=1x",
-            "--display-name=a",
-            "--worker-pool-spec=machine-type=n1-standard-4,container-image-uri=trainer",
-        ),
+        "list --limit=0",
+        "list --page-size=x",
+        "wait 1 --wait-timeout=soon",
+        "wait 1 --on-interrupt=maybe",
+        "stream-logs 1 --polling-interval=often",
+        "create --wait --wait-timeout=1x --display-name=a --worker-pool-spec=machine-type=n1-standard-4,"
+        "container-image-uri=trainer",
     ],
 )
-def test_what_does_not_parse_is_exit_2(vtrain: Any, memory: MemoryBackend, argv: tuple[str, ...]) -> None:
-    ended = vtrain("custom-jobs", *argv)
-    assert ended.code == 2, ended.err
-    assert ended.out == ""
-    assert ended.err.splitlines()[-1 if len(ended.err.splitlines()) == 1 else 1].startswith("ERROR: ")
+def test_what_does_not_parse_is_exit_2(vtrain: Any, memory: MemoryBackend, argv: str) -> None:
+    ended = vtrain("custom-jobs", *argv.split())
+    assert (ended.code, ended.out) == (2, ""), ended.err
+    lines = ended.err.splitlines()
+    assert lines[-1 if len(lines) == 1 else 1].startswith("ERROR: ")
 
 
 def test_a_bad_format_is_refused_before_anything_happens(vtrain: Any, memory: MemoryBackend) -> None:
@@ -217,20 +196,16 @@ def test_a_crash_without_room_for_its_report_prints_it(
     assert "Traceback" in ended.err and "report it" in ended.err
 
 
-@pytest.mark.parametrize(
-    ("backend", "words"),
-    [
+def test_a_backend_that_cannot_be_used_is_named(vtrain: Any, plugin: ModuleType) -> None:
+    for backend, words in (
         ("broken", "The backend plug-in 'broken' cannot be loaded"),
         ("future", "speaks protocol 99"),
         ("none", "There is no backend called 'none'"),
-    ],
-)
-def test_a_backend_that_cannot_be_used_is_named(
-    vtrain: Any, plugin: ModuleType, backend: str, words: str
-) -> None:
-    ended = vtrain("custom-jobs", "list", f"--backend={backend}", "--region=us-central1", "--project=demo")
-    assert ended.code == 1
-    assert words in ended.err
+    ):
+        ended = vtrain(
+            "custom-jobs", "list", f"--backend={backend}", "--region=us-central1", "--project=demo"
+        )
+        assert (ended.code, words in ended.err) == (1, True), ended.err
 
 
 def test_an_interrupt_is_one_line(vtrain: Any, memory: MemoryBackend, monkeypatch: Any) -> None:

@@ -191,9 +191,8 @@ def test_local_run_on_a_service(
     assert again.code == 0 and "Backend: process (local-run is always local" in again.err, again.err
 
 
-@pytest.mark.parametrize(
-    ("backend", "words"),
-    [
+def test_a_plugin_that_cannot_be_used_says_why(vtrain: Any, site: ModuleType) -> None:
+    for backend, words in (
         ("alias", "The backend plug-in 'alias' calls itself 'cluster'."),
         ("other", "The backend plug-in 'other' registers cluster_plugin:open_other, which is no Backend."),
         ("refusing", "The cluster is not configured.\n  Run cluster-setup."),
@@ -201,14 +200,10 @@ def test_local_run_on_a_service(
         ("opening", "The backend plug-in 'opening' opens None, which is no JobBackend."),
         ("exiting", "The backend plug-in 'exiting' cannot be loaded: not on this machine."),
         ("twice", "Several plug-ins register the backend 'twice': other-plugin, third-plugin.\n  Uninstall"),
-    ],
-)
-def test_a_plugin_that_cannot_be_used_says_why(
-    vtrain: Any, site: ModuleType, backend: str, words: str
-) -> None:
-    ended = vtrain("custom-jobs", "list", f"--backend={backend}")
-    assert (ended.code, ended.out) == (1, "")
-    assert f"ERROR: {words}" in ended.err
+    ):
+        ended = vtrain("custom-jobs", "list", f"--backend={backend}")
+        assert (ended.code, ended.out) == (1, "")
+        assert f"ERROR: {words}" in ended.err
 
 
 def test_a_plugin_that_fails_is_no_reason_to_leave_the_others_out(vtrain: Any, site: ModuleType) -> None:

@@ -15,17 +15,14 @@ from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 
 
-@pytest.mark.parametrize(
-    ("typed", "watched"),
-    [
+def test_a_watched_line_stays_with_its_job() -> None:
+    for typed, watched in (
         ("run t.py -- create", "run t.py -- create"),
         ("submit t.py", "submit t.py --stream-logs --on-interrupt=cancel"),
         ("ai custom-jobs create -- a", "ai custom-jobs create --stream-logs --on-interrupt=cancel -- a"),
         ("custom-jobs local-run --script=t.py", "custom-jobs local-run --script=t.py"),
-    ],
-)
-def test_a_watched_line_stays_with_its_job(typed: str, watched: str) -> None:
-    assert with_wait(tuple(typed.split())) == tuple(watched.split())
+    ):
+        assert with_wait(tuple(typed.split())) == tuple(watched.split())
 
 
 @pytest.mark.parametrize(
@@ -70,16 +67,12 @@ def test_a_job_runs_again_with_another_argument(tmp_path: Path) -> None:
     assert "\n$ vtrain run t.sh -- --lr=0.5 --n=3\n" in second.stderr
 
 
-def test_a_job_without_a_known_line_says_so(vtrain: Any, vtrain_home: Path) -> None:
-    add_job(vtrain_home, "6167751115219977808", "old")
-    ended = vtrain("rerun", "old")
-    assert ended.code == 1 and "The command line that made this job is not known." in ended.err
-
-
-def test_a_backend_elsewhere_has_no_lines(vtrain: Any, memory: MemoryBackend) -> None:
-    name = memory.submit(memory.plan(script_job(Script()))).name
-    ended = vtrain("rerun", name)
+def test_a_job_without_a_known_line_says_so(vtrain: Any, vtrain_home: Path, memory: MemoryBackend) -> None:
+    ended = vtrain("rerun", memory.submit(memory.plan(script_job(Script()))).name)
     assert ended.code == 1 and "The backend memory keeps no command lines." in ended.err
+    add_job(vtrain_home, "6167751115219977808", "old")
+    ended = vtrain("rerun", "old", "--backend=local")
+    assert ended.code == 1 and "The command line that made this job is not known." in ended.err
 
 
 def test_a_line_whose_folder_is_gone_is_not_run(

@@ -32,28 +32,17 @@ def show(service: Service, *, format: str = "", flatten: tuple[str, ...] = (), *
     show_list(console, ListFlags(**flags), service, default="yaml", uri_of=lambda found: f"u:{found['name']}")
 
 
-def test_a_limit_of_any_size_is_a_limit(capfd: pytest.CaptureFixture[str]) -> None:
-    show(Service(3), format="value(n)", limit="9" * 30)
-    assert capfd.readouterr().out.split() == ["0", "1", "2"]
-
-
-def test_a_limit_asks_for_no_more(capfd: pytest.CaptureFixture[str]) -> None:
-    service = Service(10)
-    show(service, format="value(n)", limit="2", filter="n>3")
-    assert capfd.readouterr().out == "4\n5\n"
-    assert service.asked == 6
-
-
-def test_disable_asks_for_nothing() -> None:
-    service = Service(10)
-    show(service, format="disable")
-    assert service.asked == 0
-
-
-def test_an_order_asks_for_everything(capfd: pytest.CaptureFixture[str]) -> None:
-    service = Service(5)
-    show(service, format="value(n)", limit="1", sort_by="~n")
-    assert (capfd.readouterr().out, service.asked) == ("4\n", 5)
+def test_only_what_is_shown_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    cases: list[tuple[dict[str, Any], str, int]] = [
+        ({"format": "value(n)", "limit": "9" * 30}, "0\n1\n2\n3\n4\n5\n6\n", 7),
+        ({"format": "value(n)", "limit": "2", "filter": "n>3"}, "4\n5\n", 6),
+        ({"format": "disable"}, "", 0),
+        ({"format": "value(n)", "limit": "1", "sort_by": "~n"}, "6\n", 7),  # an order asks for everything
+    ]
+    for flags, shown, asked in cases:
+        service = Service(7)
+        show(service, **flags)
+        assert (capfd.readouterr().out, service.asked) == (shown, asked)
 
 
 @pytest.mark.parametrize("format", ["value(n)", "table[no-heading](n)"])

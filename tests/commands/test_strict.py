@@ -38,18 +38,16 @@ def test_one_line_says_all(vtrain: Any, flags: tuple[str, ...]) -> None:
     ]
 
 
-@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
-@pytest.mark.parametrize("command", ["create", "local-run"])
-def test_strict_refuses(
-    vtrain: Any, flags: tuple[str, ...], command: str, dry_run: tuple[str, ...], vtrain_home: Path
-) -> None:
-    ended = vtrain("custom-jobs", command, *flags, "--backend=process", "--strict", *dry_run)
-    assert (ended.code, ended.out) == (1, "")
-    assert (
-        f"ERROR: The backend process does not reproduce machineType of workerPoolSpecs[0], {DECLARED}"
-        in ended.err
-    )
+def test_strict_refuses(vtrain: Any, flags: tuple[str, ...], vtrain_home: Path) -> None:
+    said = f"ERROR: The backend process does not reproduce machineType of workerPoolSpecs[0], {DECLARED}"
+    for command in ("create", "local-run"):
+        for dry_run in ((), ("--dry-run",)):
+            ended = vtrain("custom-jobs", command, *flags, "--backend=process", "--strict", *dry_run)
+            assert (ended.code, ended.out) == (1, "")
+            assert said in ended.err
     assert not vtrain_home.exists()
+    given = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run", "--memory=1g")
+    assert "only its memory counts" not in given.err, "a note is true of what the queue counts"
 
 
 @pytest.mark.docker
@@ -118,21 +116,13 @@ def test_names_that_may_be_newer_are_warned_of_once(
     assert "vtrain does not know" in told
 
 
-def test_a_note_is_true_of_what_the_queue_counts(vtrain: Any, flags: tuple[str, ...]) -> None:
-    given = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run", "--memory=1g")
-    assert "only its memory counts" not in given.err
-
-
-@pytest.mark.parametrize("backend", [("process",), ("vertex", "--project=p-1", "--region=us-central1")])
-@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
-def test_a_board_without_an_account_is_refused(
-    vtrain: Any, tmp_path: Path, backend: tuple[str, ...], dry_run: tuple[str, ...]
-) -> None:
+def test_a_board_without_an_account_is_refused(vtrain: Any, tmp_path: Path) -> None:
     board = "tensorboard: projects/1/locations/us-central1/tensorboards/1\n"
     pool = "workerPoolSpecs: [{replicaCount: 1, pythonPackageSpec: {pythonModule: a, executorImageUri: i}}]\n"
     (tmp_path / "job.yaml").write_text(board + pool)
-    name, *flags = backend
-    words = ("--display-name=d", f"--config={tmp_path / 'job.yaml'}", f"--backend={name}", *flags, *dry_run)
-    ended = vtrain("custom-jobs", "create", *words)
-    assert (ended.code, ended.out) == (1, "")
-    assert "ERROR: serviceAccount: must be specified when uploading to TensorBoard.\n" in ended.err
+    line = ("custom-jobs", "create", "--display-name=d", f"--config={tmp_path / 'job.yaml'}")
+    for place in (["--backend=process"], ["--backend=vertex", "--project=p-1", "--region=us-central1"]):
+        for dry_run in ([], ["--dry-run"]):
+            ended = vtrain(*line, *place, *dry_run)
+            assert (ended.code, ended.out) == (1, "")
+            assert "ERROR: serviceAccount: must be specified when uploading to TensorBoard.\n" in ended.err

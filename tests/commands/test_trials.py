@@ -33,14 +33,8 @@ def trials(vtrain: Any, vertex: VertexService) -> Any:
 def test_the_best_trial_is_first_and_one_without_a_result_last(trials: Any) -> None:
     ended = trials()
     assert (ended.code, ended.out) == (0, TABLE), ended.err
-
-
-def test_a_metric_to_minimise_turns_the_order(trials: Any) -> None:
     study = STUDY | {"metrics": [{"metricId": "accuracy", "goal": "MINIMIZE"}]}
     assert trials("--format=value(id)", studySpec=study).out == "1\n4\n2\n3\n"
-
-
-def test_documents_are_the_services_with_the_folder_of_the_model(trials: Any) -> None:
     printed = json.loads(trials("--format=json").out)
     assert printed[0] == TRIALS[1] | {"modelDir": f"{OUTPUT}/2/model"}
     assert [each["id"] for each in printed] == ["2", "4", "1", "3"]
@@ -50,11 +44,8 @@ def test_the_best_trial_alone(trials: Any) -> None:
     ended = trials("--best", "--format=value(id, modelDir)")
     assert (ended.code, ended.out) == (0, f"2\t{OUTPUT}/2/model\n"), ended.err
     assert "modelDir: gs://bucket/study/2/model" in trials("--best").out
-
-
-def test_no_best_trial_without_a_result(trials: Any) -> None:
     ended = trials("--best", trials=[TRIALS[2]])
-    assert (ended.code, ended.out) == (1, "")
+    assert (ended.code, ended.out) == (1, ""), "it has no result"
     assert "No trial of" in ended.err and "vtrain hp-tuning-jobs trials" in ended.err
 
 
@@ -64,9 +55,6 @@ def test_the_flags_of_lists_count(trials: Any) -> None:
     assert trials("--sort-by=id", "--format=value(id)").out == "1\n2\n3\n4\n"
     assert trials("--filter=state=ACTIVE").out == ""
     assert trials("--limit=1").out.splitlines()[1].startswith("2 *")
-
-
-def test_a_job_without_trials(trials: Any) -> None:
     ended = trials(trials=[])
     assert (ended.code, ended.out) == (0, "")
     assert "Listed 0 items." in ended.err
@@ -87,12 +75,8 @@ def test_every_trial_that_no_other_one_beats_is_the_best(trials: Any) -> None:
     assert sorted(best.out.split()) == ["1", "2"]
 
 
-def test_control_characters_reach_no_table(trials: Any) -> None:
-    hostile = trial(1, 0.5, optimizer="a\x1b[2Jb\nc")
-    lines = trials(trials=[hostile]).out.splitlines()
+def test_odd_ids_and_control_characters(trials: Any) -> None:
+    lines = trials(trials=[trial(1, 0.5, optimizer="a\x1b[2Jb\nc")]).out.splitlines()
     assert len(lines) == 2 and "\x1b" not in lines[1]
-
-
-def test_ids_that_are_no_numbers_are_kept(trials: Any) -> None:
     odd = [TRIALS[0] | {"id": "x"}, TRIALS[1] | {"id": "99999999999999999999"}]
     assert trials("--format=value(id)", trials=odd).out == "99999999999999999999\nx\n"

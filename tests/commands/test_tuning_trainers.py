@@ -98,17 +98,15 @@ def test_a_trainer_of_this_machine_is_in_every_pool_of_the_file(planned: Any) ->
     assert job["studySpec"]["metrics"] == [{"metricId": "accuracy", "goal": "MAXIMIZE"}]
 
 
-def test_without_pools_in_the_file_there_is_one_replica(planned: Any) -> None:
+def test_without_pools_in_the_file_there_is_one_replica(planned: Any, vtrain: Any) -> None:
+    """The name of its package is that of a custom job."""
     (pool,) = planned(STUDY, "--local-package-path=.", *TRAINER)["trialJobSpec"]["workerPoolSpecs"]
     assert pool["replicaCount"] == "1" and pool["pythonPackageSpec"]["pythonModule"] == "trainer.task"
-
-
-def test_the_name_of_the_package_is_that_of_a_custom_job(planned: Any, vtrain: Any) -> None:
-    (task,) = tasks_of(planned(STUDY, "--local-package-path=.", *TRAINER))
     words = ("--display-name=a", "--dry-run", "--format=json", "--local-package-path=.")
-    custom = vtrain("custom-jobs", "create", *words, *TRAINER)
-    (pool,) = json.loads(custom.out)["jobSpec"]["workerPoolSpecs"]
-    assert pool["pythonPackageSpec"]["packageUris"] == task["packageUris"]
+    (custom,) = json.loads(vtrain("custom-jobs", "create", *words, *TRAINER).out)["jobSpec"][
+        "workerPoolSpecs"
+    ]
+    assert custom["pythonPackageSpec"]["packageUris"] == pool["pythonPackageSpec"]["packageUris"]
 
 
 def test_the_projects_job_runs_where_nothing_else_is_named(planned: Any, folder: Path) -> None:
@@ -148,36 +146,23 @@ def test_a_file_that_names_what_runs_has_nothing_of_the_project(planned: Any, fo
     assert planned(STUDY + CONTAINER) == alone
 
 
-@pytest.mark.parametrize(("flag", "count"), [("3", 3), ("0", 2)])
-def test_a_count_of_failures_replaces_that_of_the_file(planned: Any, flag: str, count: int) -> None:
-    job = planned("maxFailedTrialCount: 2\n" + STUDY, f"--max-failed-trial-count={flag}")
-    assert job["maxFailedTrialCount"] == count
+def test_a_count_of_failures_replaces_that_of_the_file(planned: Any) -> None:
+    for flag, count in (("3", 3), ("0", 2)):
+        job = planned("maxFailedTrialCount: 2\n" + STUDY, f"--max-failed-trial-count={flag}")
+        assert job["maxFailedTrialCount"] == count
 
 
-@pytest.mark.parametrize("flag", ["--sampler=tpe", "--seed=1", "--continue-from=1", "--continue-from=@last"])
-def test_a_service_takes_no_flags_of_a_study_here(
-    vtrain: Any, vertex: VertexService, folder: Path, flag: str
-) -> None:
+def test_flags_of_a_study_that_are_refused(vtrain: Any, vertex: VertexService, folder: Path) -> None:
     (folder / "study.yaml").write_text(STUDY + CONTAINER)
-    ended = vtrain("hp-tuning-jobs", "create", "--display-name=t", "--config=study.yaml", flag)
-    assert ended.code == 1 and f"{flag.partition('=')[0]} is for jobs on this machine." in ended.err
+    create = ("hp-tuning-jobs", "create", "--display-name=t", "--config=study.yaml")
+    for flag in ("--sampler=tpe", "--seed=1", "--continue-from=1", "--continue-from=@last"):
+        ended = vtrain(*create, flag)
+        assert ended.code == 1 and f"{flag.partition('=')[0]} is for jobs on this machine." in ended.err
     assert vertex.requests == []
-
-
-@pytest.mark.parametrize(
-    "flag", ["--sampler=random", "--seed=x", "--seed=-1", "--seed=4294967296", "--continue-from="]
-)
-def test_a_flag_of_a_study_is_read_to_the_letter(vtrain: Any, folder: Path, flag: str) -> None:
-    (folder / "study.yaml").write_text(STUDY + CONTAINER)
-    words = ("--display-name=t", "--config=study.yaml", "--backend=process")
-    ended = vtrain("hp-tuning-jobs", "create", *words, flag)
-    assert ended.code == 2 and flag.partition("=")[0] in ended.err
-
-
-def test_a_job_to_continue_from_that_is_not_there(vtrain: Any, folder: Path) -> None:
-    (folder / "study.yaml").write_text(STUDY + CONTAINER)
-    words = ("--display-name=t", "--config=study.yaml", "--backend=process", "--continue-from=nobody")
-    ended = vtrain("hp-tuning-jobs", "create", *words)
+    for flag in ("--sampler=random", "--seed=x", "--seed=-1", "--seed=4294967296", "--continue-from="):
+        ended = vtrain(*create, "--backend=process", flag)
+        assert ended.code == 2 and flag.partition("=")[0] in ended.err
+    ended = vtrain(*create, "--backend=process", "--continue-from=nobody")
     assert ended.code == 1 and "No job on this machine has the name 'nobody'" in ended.err
 
 

@@ -35,15 +35,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_what_is_no_program_is_refused(folder: Path, vtrain: Any, name: str) -> None:
-    ended = vtrain("run", name, "--backend=process")
-    assert (ended.code, ended.out) == (1, "")
-    assert "Traceback" not in ended.err
-    if name == "nb.ipynb":
-        assert "ERROR: nb.ipynb is no notebook that vtrain can run: " in ended.err
-    else:
-        assert f"ERROR: {name} is no program. What runs is {RUNNABLE}.\n" in ended.err
+def test_what_is_no_program_is_refused(folder: Path, vtrain: Any) -> None:
+    for name in FILES:
+        ended = vtrain("run", name, "--backend=process")
+        assert (ended.code, ended.out) == (1, "")
+        said = f"{name} is no program. What runs is {RUNNABLE}.\n"
+        assert (
+            f"ERROR: {'nb.ipynb is no notebook that vtrain can run: ' if 'nb' in name else said}" in ended.err
+        )
 
 
 @pytest.mark.parametrize(
