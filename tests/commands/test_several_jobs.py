@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lib.stored_jobs import add_job, local_name
+from lib.tables import rows
 
 from vtrain.messages.names import TRAINING_PIPELINES, TRIAL_LABEL
 from vtrain.messages.states import KNOWN, names_of, short
@@ -25,42 +27,38 @@ def jobs(vtrain_home: Path) -> Path:
     ]
     for minute, (job_id, name, state) in enumerate(rows):
         add_job(vtrain_home, job_id * 19, name, state=state, created=f"2026-11-01T10:0{minute}:00Z")
-    add_job(
-        vtrain_home,
-        "5" * 19,
-        "pipe",
-        state="PIPELINE_STATE_FAILED",
-        collection=TRAINING_PIPELINES,
-        created="2026-11-01T10:05:00Z",
-    )
+    pipe = {"state": "PIPELINE_STATE_FAILED", "collection": TRAINING_PIPELINES}
+    add_job(vtrain_home, "5" * 19, "pipe", created="2026-11-01T10:05:00Z", **pipe)
     trial = {"labels": {TRIAL_LABEL: "1"}}
     add_job(vtrain_home, "6" * 19, "trial", fields=trial, created="2026-11-01T10:06:00Z")
     return vtrain_home
 
 
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ((), ["pipe", "later", "waiting", "bad", "good"]),
-        (("--all",), ["trial", "pipe", "later", "waiting", "bad", "good"]),
-        (("-a", "--state=succeeded"), ["trial", "good"]),
-        (("--state=failed",), ["pipe", "bad"]),
-        (("--state=FAILED,JOB_STATE_QUEUED",), ["pipe", "later", "waiting", "bad"]),
-        (("--state=running",), []),
-        (("--state=failed", "-n", "1"), ["pipe"]),
-        (("--state=queued", "--sort-by=displayName"), ["later", "waiting"]),
-        (("--filter=state=FAILED",), ["pipe", "bad"]),
-        (("--filter=state=failed AND displayName:b",), ["bad"]),
-        (("--filter=state!=FAILED",), ["later", "waiting", "good"]),
-        (("--filter=state=(FAILED QUEUED)",), ["pipe", "later", "waiting", "bad"]),
-        (("--filter=state=JOB_STATE_FAILED",), ["pipe", "bad"]),
-        (("--filter=state:FAILED",), ["pipe", "bad"]),
-        (("--filter=displayName=FAILED",), []),
-    ],
+SELECTED = rows(
+    """
+    --all | trial pipe later waiting bad good
+    -a --state=succeeded | trial good
+    --state=failed | pipe bad
+    --state=FAILED,JOB_STATE_QUEUED | pipe later waiting bad
+    --state=running
+    --state=failed -n 1 | pipe
+    --state=queued --sort-by=displayName | later waiting
+    --filter=state=FAILED | pipe bad
+    '--filter=state=failed AND displayName:b' | bad
+    --filter=state!=FAILED | later waiting good
+    '--filter=state=(FAILED QUEUED)' | pipe later waiting bad
+    --filter=state=JOB_STATE_FAILED | pipe bad
+    --filter=state:FAILED | pipe bad
+    --filter=displayName=FAILED
+    """,
+    2,
 )
-def test_states(vtrain: Any, jobs: Path, flags: tuple[str, ...], expected: list[str]) -> None:
-    ended = vtrain("ps", *flags, NAMES)
-    assert (ended.code, ended.out.split()) == (0, expected), ended.err
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("", "pipe later waiting bad good"), *SELECTED])
+def test_states(vtrain: Any, jobs: Path, flags: str, expected: str) -> None:
+    ended = vtrain("ps", *shlex.split(flags), NAMES)
+    assert (ended.code, ended.out.split()) == (0, expected.split()), ended.err
 
 
 def test_a_state_has_the_names_of_both_apis() -> None:
@@ -80,10 +78,8 @@ def test_metrics_take_the_same_jobs(vtrain: Any, jobs: Path) -> None:
 
 def test_what_cannot_be_watched(vtrain: Any, jobs: Path) -> None:
     ended = vtrain("ps", "--watch")
-    assert (ended.code, ended.out) == (
-        2,
-        "",
-    ) and "--watch draws a table on a terminal.\n  Leave out --watch.\n" in ended.err
+    assert (ended.code, ended.out) == (2, "")
+    assert "--watch draws a table on a terminal.\n  Leave out --watch.\n" in ended.err
     ended = vtrain("ps", "--state=faild")
     assert ended.code == 2 and "--state: there is no state 'faild'.\n  Did you mean failed?" in ended.err
 
@@ -112,9 +108,10 @@ def test_jobs_of_the_same_name_are_asked_about_by_id(vtrain: Any, jobs: Path) ->
     assert "Stop 3 jobs (later-777777, later-444444, waiting)?" in vtrain("stop", "--all").err
 
 
-def test_jobs_of_a_service_are_not_stopped_all_at_once(vtrain: Any, vertex: Any) -> None:
-    ended = vtrain("stop", "--all", "--quiet")
-    assert ended.code == 1 and "stop --all is for jobs of this machine" in ended.err
+def test_jobs_of_a_service_are_not_stopped_or_awaited_all_at_once(vtrain: Any, vertex: Any) -> None:
+    for command in ("stop", "wait"):
+        ended = vtrain(command, "--all", "--quiet")
+        assert ended.code == 1 and f"{command} --all is for jobs of this machine" in ended.err
     assert vertex.calls() == []
 
 
@@ -128,12 +125,6 @@ def test_all_are_awaited(vtrain: Any, jobs: Path) -> None:
     refused = vtrain("wait", "--all", "good")
     assert (refused.code, "wait takes names of jobs or --all." in refused.err) == (2, True)
     vtrain("stop", "waiting", "later")
-
-
-def test_jobs_of_a_service_are_not_awaited_all_at_once(vtrain: Any, vertex: Any) -> None:
-    ended = vtrain("wait", "--all")
-    assert ended.code == 1 and "wait --all is for jobs of this machine" in ended.err
-    assert vertex.calls() == []
 
 
 def test_all_of_nothing(vtrain: Any, vtrain_home: Path) -> None:
