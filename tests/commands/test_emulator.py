@@ -93,13 +93,9 @@ def test_a_port_that_is_taken_is_named(vtrain: Any) -> None:
         ended = vtrain("emulator", "storage", f"--port={port}")
     assert ended.code == 1
     assert f"127.0.0.1:{port}" in ended.err and "--port" in ended.err
-
-
-@pytest.mark.parametrize("port", ["x", "-1", "65536", "1.5", ""])
-def test_a_port_is_a_number(vtrain: Any, port: str) -> None:
-    ended = vtrain("emulator", "storage", f"--port={port}")
-    assert ended.code == 2
-    assert "--port" in ended.err
+    for wrong in ("x", "-1", "65536", "1.5", ""):
+        ended = vtrain("emulator", "storage", f"--port={wrong}")
+        assert (ended.code, "--port" in ended.err) == (2, True)
 
 
 def test_an_address_that_others_reach_is_warned_of(vtrain: Any) -> None:

@@ -150,41 +150,40 @@ def test_a_debugger_that_the_active_python_lacks_makes_an_environment(
     assert f"The trainer runs in {active}/bin/python as it is." in found.err
 
 
-@pytest.mark.usefixtures("active")
-def test_a_flag_that_declares_something_makes_an_environment(
-    vtrain: Any, bare: Path, vtrain_home: Path
-) -> None:
+@pytest.fixture
+def in_an_environment(vtrain: Any, bare: Path, vtrain_home: Path) -> Any:
+    """What a run says that was in an environment of vtrain's."""
     bare.write_text("import sys\nprint(sys.executable)\n")
-    for flag in (f"--python={HERE.path}", "--environment=new"):
-        ended = vtrain("run", str(bare), flag)
+
+    def run(*flags: str) -> str:
+        ended = vtrain("run", str(bare), *flags)
         assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
+        return str(ended.err)
+
+    return run
 
 
+@pytest.mark.usefixtures("active")
+def test_a_flag_that_declares_something_makes_an_environment(in_an_environment: Any) -> None:
+    for flag in (f"--python={HERE.path}", "--environment=new"):
+        in_an_environment(flag)
+
+
+@pytest.mark.parametrize("answer", ["", "exit 7", "head -c 3000 /dev/urandom", "echo garbage"])
 def test_without_an_active_python_there_is_an_environment(
-    vtrain: Any, bare: Path, tmp_path: Path, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
+    vtrain: Any, in_an_environment: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    bare.write_text("import sys\nprint(sys.executable)\n")
+    """One that does not answer is none."""
+    python, path, said = tmp_path / "bin" / "python3", "/nothing", "WARNING: No Python is active: "
+    if answer:
+        python.parent.mkdir()
+        python.write_text(f"#!/bin/sh\n{answer}\n")
+        python.chmod(0o755)
+        path, said = f"{python.parent}:/usr/bin:/bin", str(python)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    ended = vtrain("run", str(bare))
-    assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
-    assert "WARNING: No Python is active: " in ended.err
-
-
-@pytest.mark.parametrize("answer", ["exit 7", "head -c 3000 /dev/urandom", "echo garbage"])
-def test_a_python_that_does_not_answer_is_none(
-    vtrain: Any, bare: Path, tmp_path: Path, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch, answer: str
-) -> None:
-    bare.write_text("import sys\nprint(sys.executable)\n")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python3").write_text(f"#!/bin/sh\n{answer}\n")
-    (tmp_path / "bin" / "python3").chmod(0o755)
-    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
-    ended = vtrain("run", str(bare))
-    assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
-    assert f"{tmp_path}/bin/python3" in next(line for line in ended.err.splitlines() if "WARNING" in line)
-    assert vtrain("run", str(bare), "--environment=current").code == 1
+    monkeypatch.setenv("PATH", path)
+    assert said in next(line for line in in_an_environment().splitlines() if "WARNING" in line)
+    assert not answer or vtrain("run", str(tmp_path / "bare" / "train.py"), "--environment=current").code == 1
 
 
 def test_another_environment_is_named_by_its_folder(

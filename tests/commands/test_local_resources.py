@@ -49,13 +49,6 @@ def team(vtrain: Any) -> str:
     return str(operation["response"]["name"])
 
 
-@pytest.mark.parametrize("count", [-1, 2**63, "9" * 310])
-def test_a_count_that_no_resource_can_have_is_refused(vtrain: Any, count: object) -> None:
-    made = vtrain("persistent-resources", "create", "--persistent-resource-id=far", POOL.format(count=count))
-    assert made.code == 1 and "ERROR: resourcePools[0].replicaCount: expected a" in made.err
-    assert vtrain("persistent-resources", "list", "--format=value(name)").out == ""
-
-
 @pytest.fixture
 def words(tmp_path: Path) -> Any:
     """The words that create a job on the resource, which runs until its file is there."""
@@ -122,13 +115,20 @@ def starts(log: Path) -> list[str]:
     return [line for line in log.read_text().splitlines() if line.startswith("+")]
 
 
-def test_a_job_that_fits_no_pool_is_refused(vtrain: Any, team: str, words: Any) -> None:
+def test_a_job_that_fits_no_pool_is_refused(vtrain: Any, team: str, words: Any, tmp_path: Path) -> None:
     refused = vtrain(*words("x", machine="n1-standard-8"))
     assert (refused.code, "does not fit the persistent resource team" in refused.err) == (1, True)
-    refused = vtrain(*words("x", "--dry-run", machine="n1-standard-8"))
-    assert refused.code == 1
+    assert vtrain(*words("x", "--dry-run", machine="n1-standard-8")).code == 1
     refused = vtrain(*words("x", "--set=scheduling.strategy=SPOT"))
     assert (refused.code, "SPOT" in refused.err) == (1, True)
+    machine = {"machineSpec": {"machineType": "n1-standard-4"}}
+    task = {"pythonPackageSpec": {"pythonModule": "m", "packageUris": ["file:///x.tar.gz"]}}
+    pools = [machine | task | {"replicaCount": count} for count in ("1", "2")]
+    (job := tmp_path / "job.json").write_text(
+        json.dumps({"workerPoolSpecs": pools, "persistentResourceId": "team"})
+    )
+    refused = vtrain("custom-jobs", "create", "--display-name=x", f"--config={job}", "--backend=process")
+    assert (refused.code, "needs 3 replicas of n1-standard-4" in refused.err) == (1, True)
     assert states(vtrain) == {}
 
 
@@ -144,16 +144,6 @@ def test_a_resource_may_require_an_account_of_each_job(vtrain: Any, words: Any) 
     )
     accepted = vtrain(*words("x", "--persistent-resource-id=own", "--dry-run", "--service-account=1"))
     assert accepted.code == 0, accepted.err
-
-
-def test_more_replicas_than_slots_are_refused(vtrain: Any, team: str, words: Any, tmp_path: Path) -> None:
-    job = tmp_path / "job.json"
-    machine = {"machineSpec": {"machineType": "n1-standard-4"}}
-    task = {"pythonPackageSpec": {"pythonModule": "m", "packageUris": ["file:///x.tar.gz"]}}
-    pools = [machine | task | {"replicaCount": count} for count in ("1", "2")]
-    job.write_text(json.dumps({"workerPoolSpecs": pools, "persistentResourceId": "team"}))
-    refused = vtrain("custom-jobs", "create", "--display-name=x", f"--config={job}", "--backend=process")
-    assert (refused.code, "needs 3 replicas of n1-standard-4" in refused.err) == (1, True)
 
 
 def test_a_resource_that_is_not_there(vtrain: Any, words: Any) -> None:
@@ -257,12 +247,13 @@ def test_create_twice_list_and_autoscaling(vtrain: Any, team: str) -> None:
     assert vtrain("persistent-resources", "delete", "grow").code == 0
 
 
-@pytest.mark.parametrize("name", ["Team", "1a", "a-", "a" * 64, "a/b", ".."])
-def test_ids_that_the_api_refuses(vtrain: Any, name: str) -> None:
-    refused = vtrain(
-        "persistent-resources", "create", f"--persistent-resource-id={name}", POOL.format(count=1)
-    )
-    assert refused.code == 1
+def test_ids_and_counts_that_are_refused(vtrain: Any) -> None:
+    create = ("persistent-resources", "create")
+    for name in ("Team", "1a", "a-", "a" * 64, "a/b", ".."):
+        assert vtrain(*create, f"--persistent-resource-id={name}", POOL.format(count=1)).code == 1
+    for count in (-1, 2**63, "9" * 310):
+        made = vtrain(*create, "--persistent-resource-id=far", POOL.format(count=count))
+        assert made.code == 1 and "ERROR: resourcePools[0].replicaCount: expected a" in made.err
     assert json.loads(vtrain("persistent-resources", "list", "--format=json").out) == []
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from lib.supervisors import living_supervisor
+from lib.tables import rows
 from lib.waiting import wait_until
 
 from vtrain.messages.model import Model
@@ -99,6 +100,12 @@ def test_a_pipeline_its_job_and_its_model_name_each_other(
     assert model.artifact_uri == pipeline["modelToUpload"]["artifactUri"]
     folder = vtrain_home / "buckets" / model.artifact_uri.removeprefix("gs://")
     assert (folder / "model.txt").read_text() == "good"
+    assert vtrain("ps", "--format=value(name)").out.splitlines() == [pipeline["name"]], "without its job"
+    assert vtrain("custom-jobs", "list", "--format=value(name)").out.splitlines() == [job_name]
+    (file := vtrain_home / "pipeline.json").write_text(ended.out)
+    again = vtrain("training-pipelines", "create", "--backend=process", f"--config={file}", "--dry-run")
+    assert again.code == 0, again.err
+    assert "displayName: line" in again.out and pipeline["name"] not in again.out
 
 
 def test_a_task_that_leaves_nothing_fails_the_pipeline(train: Train, vtrain_home: Path) -> None:
@@ -118,16 +125,12 @@ def test_a_task_that_writes_beside_the_buckets_is_told_so(train: Train) -> None:
     assert "Let the trainer write its model to the folder" not in ended.err
 
 
-def test_a_pipeline_without_a_model_needs_no_files(train: Train, vtrain_home: Path) -> None:
-    assert train("nothing").code == 0
-    assert models(vtrain_home) == []
-
-
 def test_a_task_that_fails_tells_why_in_the_pipeline(train: Train, vtrain_home: Path) -> None:
     ended = train("fails", *MODEL)
     assert ended.code == 10
     error = json.loads(ended.out)["error"]
     assert "workerpool0-0 exited with a non-zero status of 1" in error["message"]
+    assert train("nothing").code == 0, "a pipeline without a model needs no files"
     assert models(vtrain_home) == []
 
 
@@ -145,12 +148,24 @@ def test_another_run_adds_a_version(train: Train, vtrain_home: Path) -> None:
     ]
 
 
-def test_a_dataset_is_split_and_named(train: Train, tmp_path: Path) -> None:
-    rows = [f"{number},{number % 7}" for number in range(100)]
-    (tmp_path / "data.csv").write_text("\n".join(["x,y", *rows]) + "\n")
-    ended = train("data", f"--dataset={tmp_path / 'data.csv'}", "--stream-logs", wait=False)
-    assert ended.code == 0, ended.err
-    line = next(line for line in ended.err.splitlines() if "DATA " in line)
+def splits(home: Path) -> list[Path]:
+    """What is left of datasets that were split."""
+    return [path for path in (home / "buckets").rglob("*") if "dataset-" in path.name]
+
+
+def test_a_dataset_is_split_and_its_parts_go_with_the_end_of_the_job(
+    train: Train, tmp_path: Path, vtrain_home: Path
+) -> None:
+    data = [f"{number},{number % 7}" for number in range(100)]
+    (tmp_path / "data.csv").write_text("\n".join(["x,y", *data]) + "\n")
+    for case, code in (("data", 0), ("fails", 10)):
+        ended = train(case, f"--dataset={tmp_path / 'data.csv'}", "--stream-logs", wait=False)
+        assert ended.code == code, ended.err
+        assert "The dataset is split: 80 for training, 10 for validation, 10 for test." in ended.err
+        assert splits(vtrain_home) == []
+        assert len([*(vtrain_home / "buckets").rglob("model.txt")]) == 1
+        if case == "data":
+            line = next(line for line in ended.err.splitlines() if "DATA " in line)
     data_format, sets = json.loads(line.partition("DATA ")[2])
     assert data_format == "csv"
     assert {name: (lines[0], len(lines) - 1) for name, lines in sets.items()} == {
@@ -158,24 +173,7 @@ def test_a_dataset_is_split_and_named(train: Train, tmp_path: Path) -> None:
         "VALIDATION": ("x,y", 10),
         "TEST": ("x,y", 10),
     }
-    assert sorted(row for lines in sets.values() for row in lines[1:]) == sorted(rows)
-
-
-def splits(home: Path) -> list[Path]:
-    """What is left of datasets that were split."""
-    return [path for path in (home / "buckets").rglob("*") if "dataset-" in path.name]
-
-
-@pytest.mark.parametrize("case", ["data", "fails"])
-def test_the_parts_of_a_dataset_go_with_the_end_of_the_job(
-    train: Train, tmp_path: Path, vtrain_home: Path, case: str
-) -> None:
-    (tmp_path / "data.csv").write_text("x\n" + "1\n" * 20)
-    ended = train(case, f"--dataset={tmp_path / 'data.csv'}", "--stream-logs", wait=False)
-    assert ended.code == (0 if case == "data" else 10), ended.err
-    assert "The dataset is split: 16 for training, 2 for validation, 2 for test." in ended.err
-    assert splits(vtrain_home) == []
-    assert [*(vtrain_home / "buckets").rglob("model.txt")] or case == "fails"
+    assert sorted(row for lines in sets.values() for row in lines[1:]) == sorted(data)
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -260,46 +258,29 @@ def test_a_pipeline_that_lost_its_folder_ends_its_job(train: Train, vtrain: Any,
     assert vtrain("custom-jobs", "wait", job.name, "--wait-timeout=60s").code == 11
 
 
-def test_a_printed_pipeline_is_a_config_file(train: Train, vtrain: Any, tmp_path: Path) -> None:
-    printed = json.loads(train("good", *MODEL).out)
-    file = tmp_path / "pipeline.json"
-    file.write_text(json.dumps(printed))
-    again = vtrain("training-pipelines", "create", "--backend=process", f"--config={file}", "--dry-run")
-    assert again.code == 0, again.err
-    assert "displayName: line" in again.out
-    assert printed["name"] not in again.out
-
-
-def test_the_list_of_jobs_has_pipelines_without_the_jobs_that_they_run(train: Train, vtrain: Any) -> None:
-    name = json.loads(train("good").out)["name"]
-    listed = vtrain("ps", "--format=value(name)").out.splitlines()
-    assert listed == [name]
-    assert len(vtrain("custom-jobs", "list", "--format=value(name)").out.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("flags", "code", "words"),
-    [
-        (["--model-display-name=m"], 1, "--serving-container-image-uri"),
-        (["--serving-container-image-uri=i"], 2, "--model-display-name"),
-        ([*MODEL, "--model-id=Digits"], 1, "'Digits' is not the id of a model"),
-        ([*MODEL, "--parent-model=nosuch"], 1, "Model nosuch not found"),
-        ([*MODEL, "--model-id=digits", "--parent-model=digits"], 2, "--model-id is for a new model"),
-        ([*MODEL, "--model-version-aliases=1x"], 1, "'1x' is not an alias of a version"),
-        (["--dataset=/no/such/file.csv"], 1, "that ends in .jsonl"),
-        (["--dataset=x.csv", "--training-fraction-split=2"], 2, "from 0 to 1"),
-        (["--training-fraction-split=0.5"], 2, "--dataset"),
-        (["--dataset=gs://../../etc/passwd"], 1, "gs://"),
-        (
-            ["--dataset=x", "--training-filter-split=a", "--predefined-split-column-name=b"],
-            2,
-            "take one of them",
-        ),
-    ],
+REFUSED = rows(
+    """
+    1 | --model-display-name=m | --serving-container-image-uri
+    2 | --serving-container-image-uri=i | --model-display-name
+    1 | $MODEL --model-id=Digits | 'Digits' is not the id of a model
+    1 | $MODEL --parent-model=nosuch | Model nosuch not found
+    2 | $MODEL --model-id=digits --parent-model=digits | --model-id is for a new model
+    1 | $MODEL --model-version-aliases=1x | '1x' is not an alias of a version
+    1 | --dataset=/no/such/file.csv | that ends in .jsonl
+    2 | --dataset=x.csv --training-fraction-split=2 | from 0 to 1
+    2 | --training-fraction-split=0.5 | --dataset
+    1 | --dataset=gs://../../etc/passwd | gs://
+    2 | --dataset=x --training-filter-split=a --predefined-split-column-name=b | take one of them
+    """,
+    3,
+    MODEL=" ".join(MODEL),
 )
+
+
+@pytest.mark.parametrize(("code", "flags", "words"), REFUSED)
 def test_bad_flags_are_refused_and_change_nothing(
-    train: Train, vtrain_home: Path, flags: list[str], code: int, words: str
+    train: Train, vtrain_home: Path, code: str, flags: str, words: str
 ) -> None:
-    refused = train("good", *flags)
-    assert (refused.code, words in refused.err) == (code, True), refused.err
+    refused = train("good", *flags.split())
+    assert (refused.code, words in refused.err) == (int(code), True), refused.err
     assert not (vtrain_home / "jobs").exists()

@@ -69,25 +69,27 @@ def predict(vtrain: Any) -> Predict:
 PROCESS = "--backend=process"
 
 
-def test_predictions_are_printed_as_gcloud_does(index: Path, upload: Any, predict: Predict) -> None:
+def test_predictions_are_printed_as_gcloud_does(
+    index: Path, upload: Any, predict: Predict, vtrain_home: Path
+) -> None:
+    """The environment is made once, and nothing is left running."""
     upload({"model.pkl": SUM})
-    ended = predict(REQUEST, PROCESS)
+    ended = predict(REQUEST, PROCESS, "--verbosity=info")
     assert (ended.code, ended.out) == (0, "[3, 7]\n"), ended.err
-    whole = json.loads(predict(REQUEST, PROCESS, "--format=json").out)
-    assert whole == {
+    assert "scikit-learn==1.6.1" in ended.err
+    whole = predict(REQUEST, PROCESS, "--format=json")
+    assert "Making an environment" not in whole.err
+    assert len(list((vtrain_home / "environments" / "packages").glob("*/complete"))) == 1
+    assert json.loads(whole.out) == {
         "predictions": [3, 7],
         "model": "projects/local/locations/us-central1/models/m",
         "modelDisplayName": "Model",
         "modelVersionId": "1",
     }
-
-
-def test_the_environment_is_made_once(index: Path, upload: Any, predict: Predict, vtrain_home: Path) -> None:
-    upload({"model.pkl": SUM})
-    first = predict(REQUEST, PROCESS, "--verbosity=info")
-    assert "scikit-learn==1.6.1" in first.err
-    assert "Making an environment" not in predict(REQUEST, PROCESS).err
-    assert len(list((vtrain_home / "environments" / "packages").glob("*/complete"))) == 1
+    assert list(Path(os.environ["TMPDIR"]).glob("vtrain-*")) == []
+    wrong = predict('{"instances": [[1, 2, 3]]}', PROCESS)
+    assert (wrong.code, wrong.out) == (1, "")
+    assert "expected 2 features" in wrong.err, "in the model's words"
 
 
 def test_a_job_is_asked_in_the_versions_that_it_was_trained_with(
@@ -140,12 +142,6 @@ def test_no_other_user_reaches_the_server(index: Path, upload: Any, predict: Pre
     assert answer["predictions"] == ["AF_UNIX", "0o700"]
 
 
-def test_nothing_is_left_running(index: Path, upload: Any, predict: Predict) -> None:
-    upload({"model.pkl": SUM})
-    assert predict(REQUEST, PROCESS).code == 0
-    assert list(Path(os.environ["TMPDIR"]).glob("vtrain-*")) == []
-
-
 @pytest.mark.parametrize(
     ("request_text", "said"),
     [
@@ -172,13 +168,6 @@ def test_files_of_requests(vtrain: Any, tmp_path: Path) -> None:
     assert vtrain("models", "predict", "m").code == 2
     said = vtrain("models", "predict", "m", "--json-request=[[1, 2]]").err
     assert '--json-request: the text is no JSON object with "instances".' in said
-
-
-def test_a_wrong_shape_is_told_in_the_models_words(index: Path, upload: Any, predict: Predict) -> None:
-    upload({"model.pkl": SUM})
-    ended = predict('{"instances": [[1, 2, 3]]}', PROCESS)
-    assert (ended.code, ended.out) == (1, "")
-    assert "expected 2 features" in ended.err
 
 
 def test_a_damaged_model_is_told(index: Path, upload: Any, predict: Predict) -> None:
@@ -265,16 +254,10 @@ def test_what_others_could_have_written_is_not_loaded(
 
 def test_a_version_is_asked(index: Path, upload: Any, predict: Predict, vtrain: Any, tmp_path: Path) -> None:
     upload({"model.pkl": SUM})
-    line = (
-        "--display-name=d",
-        f"--container-image-uri={SKLEARN}",
-        "--parent-model=m",
-        "--version-aliases=best",
-    )
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "model.pkl").write_bytes(SUM)
-    line += (f"--container-image-uri={SKLEARN}", f"--artifact-uri={tmp_path}/other")
-    vtrain("models", "upload", *line)
+    line = ("--display-name=d", "--parent-model=m", "--version-aliases=best")
+    vtrain("models", "upload", *line, f"--container-image-uri={SKLEARN}", f"--artifact-uri={tmp_path}/other")
     answer = json.loads(predict(REQUEST, PROCESS, "--format=json", name="m@best").out)
     assert answer["modelVersionId"] == "2"
 

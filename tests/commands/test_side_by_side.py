@@ -21,14 +21,14 @@ folder.mkdir(parents=True, exist_ok=True)
 
 
 @pytest.fixture
-def two(vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def two(vtrain: Any, cwd: Path) -> Path:
     """Two jobs of one script, which was changed between them."""
-    monkeypatch.chdir(tmp_path)
+    (cwd / "t.py").unlink()
     for name, accuracy, words in (("one", 0.5, ["--lr=0.1", "--same=1"]), ("two", 0.75, ["--same=1"])):
-        (tmp_path / "train.py").write_text(TRAINER.format(accuracy=accuracy))
+        (cwd / "train.py").write_text(TRAINER.format(accuracy=accuracy))
         ended = vtrain("run", "train.py", f"--display-name={name}", f"--env=MODE={name}", "--", *words)
         assert ended.code == 0, ended.err
-    return tmp_path
+    return cwd
 
 
 def rows_of(text: str) -> dict[str, list[str]]:
@@ -52,20 +52,13 @@ def test_what_differs_between_the_two_newest_jobs(vtrain: Any, two: Path) -> Non
     again = vtrain("compare", "@last-1", "@last").out
     assert re.sub(r"\d+ s ago *", "", again) == re.sub(r"\d+ s ago *", "", ended.out)
     assert vtrain("compare", "one", "two", "--quiet").err == ""
-
-
-def test_a_comparison_as_data(vtrain: Any, two: Path) -> None:
     found = json.loads(vtrain("compare", "one", "two", "--format=json").out)
     assert found["differences"]["args.lr"] == [0.1, None]
     assert [job["metrics"] for job in found["jobs"]] == [{"accuracy": 0.5}, {"accuracy": 0.75}]
     assert found["files"][0]["diff"][0] == "--- one/train.py"
     assert vtrain("compare", "one", "two", "--format=value(differences.env.MODE)").code == 0
-
-
-def test_an_unchanged_file_has_no_diff(vtrain: Any, two: Path) -> None:
     assert vtrain("run", "train.py", "--display-name=two", "--", "--lr=1").code == 0
-    ended = vtrain("compare", "one", "@last-1", "@last", "--format=json")
-    found = json.loads(ended.out)
+    found = json.loads(vtrain("compare", "one", "@last-1", "@last", "--format=json").out)
     assert len(found["files"]) == 1, "the two packages are one"
     assert "two-" in found["files"][0]["after"], "two jobs are called so"
 
@@ -104,25 +97,17 @@ def test_the_backend_of_all_jobs_is_named_once(vtrain: Any, vertex: Any) -> None
     assert ended.code == 0 and ended.err.count("Backend: ") == 1, ended.err
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("1001",), "compare needs two jobs or more."),
-        (("1001", "@last-7"), "There are not so many jobs: @last-7."),
-        ((), "ERROR: compare needs two jobs, and there is one on this machine.\n"),
-        (("1001", "nothing"), "No job on this machine has the name 'nothing'."),
-    ],
-)
-def test_what_cannot_be_compared(
-    vtrain: Any, vtrain_home: Path, words: tuple[str, ...], sentence: str
-) -> None:
-    add_job(vtrain_home, "1001", "job")
-    ended = vtrain("compare", *words)
-    assert ended.code != 0 and sentence in ended.err
-
-
-def test_without_a_job_there_is_none_to_compare(vtrain: Any) -> None:
+def test_what_cannot_be_compared(vtrain: Any, vtrain_home: Path) -> None:
     ended = vtrain("compare")
     assert (ended.code, ended.out) == (1, "")
     assert "ERROR: compare needs two jobs, and there is none on this machine.\n" in ended.err
     assert "@last" not in ended.err
+    add_job(vtrain_home, "1001", "job")
+    for words, sentence in (
+        (("1001",), "compare needs two jobs or more."),
+        (("1001", "@last-7"), "There are not so many jobs: @last-7."),
+        ((), "ERROR: compare needs two jobs, and there is one on this machine.\n"),
+        (("1001", "nothing"), "No job on this machine has the name 'nothing'."),
+    ):
+        ended = vtrain("compare", *words)
+        assert ended.code != 0 and sentence in ended.err

@@ -95,15 +95,11 @@ def test_all_trials_succeed_and_are_described_as_by_the_api(tune: Tune, vtrain: 
     assert child["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]["args"] == ["--case=good", "--n=3"]
 
 
-def test_every_trial_has_its_own_model(tune: Tune, vtrain_home: Path) -> None:
-    ended = tune("good", trials=2)
-    base = json.loads(ended.out)["trialJobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+def test_logs_of_trials_are_merged_and_labelled(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+    job = json.loads(tune("good", trials=3).out)
+    name, base = job["name"], job["trialJobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
     folder = vtrain_home / "buckets" / base.removeprefix("gs://")
-    assert [(folder / trial / "model/model.txt").read_text() for trial in "12"] == ["1", "2"]
-
-
-def test_logs_of_trials_are_merged_and_labelled(tune: Tune, vtrain: Any) -> None:
-    name = json.loads(tune("good", trials=3).out)["name"]
+    assert [(folder / trial / "model/model.txt").read_text() for trial in "123"] == ["1", "2", "3"]
     words = "argv ['--case=good', '--n={}']"
     whole = vtrain("hp-tuning-jobs", "stream-logs", name)
     assert whole.code == 0
@@ -147,18 +143,20 @@ def test_one_failed_trial_of_ten_does_not_end_the_study(tune: Tune) -> None:
     assert "\\x0a" not in ended.err
 
 
-def test_a_first_trial_that_fails_ends_the_study(tune: Tune) -> None:
-    ended = tune("fails", trials=9, parallel=1)
+@pytest.mark.parametrize(
+    ("failures", "said"),
+    [(0, "1 trial has failed"), (3, "3 trials have failed (maxFailedTrialCount is 3)")],
+)
+def test_as_many_failures_as_are_allowed_end_the_study(tune: Tune, failures: int, said: str) -> None:
+    """And the trials that failed are run again where another study goes on."""
+    ended = tune("fails", trials=9, parallel=1, failures=failures)
     assert ended.code == 10
-    assert len(trials_of(ended)) == 1
-    assert "1 trial has failed" in json.loads(ended.out)["error"]["message"]
-
-
-def test_as_many_failures_as_are_allowed_end_the_study(tune: Tune) -> None:
-    ended = tune("fails", trials=9, parallel=1, failures=3)
-    assert ended.code == 10
-    assert len(trials_of(ended)) == 3
-    assert "3 trials have failed (maxFailedTrialCount is 3)" in json.loads(ended.out)["error"]["message"]
+    first = json.loads(ended.out)
+    assert (first["state"], len(first["trials"])) == ("JOB_STATE_FAILED", failures or 1)
+    assert said in first["error"]["message"]
+    ended = tune("good", f"--continue-from={first['name']}", trials=3, failures=failures)
+    assert ended.code == 0, ended.err
+    assert [trial["parameters"][0]["value"] for trial in trials_of(ended)] == [1.0, 2.0, 3.0]
 
 
 def test_a_study_ends_where_its_grid_is_used_up(tune: Tune) -> None:
@@ -214,17 +212,12 @@ def test_trials_that_were_cut_off_are_run_again(running: JobFolder, tune: Tune, 
     assert [trial["state"] for trial in found] == ["SUCCEEDED"] * 3
 
 
-@pytest.mark.parametrize("failures", [0, 1])
-def test_trials_that_failed_are_run_again(tune: Tune, failures: int) -> None:
-    first = json.loads(tune("fails", trials=3, parallel=1, failures=failures).out)
-    assert first["state"] == "JOB_STATE_FAILED"
-    ended = tune("good", f"--continue-from={first['name']}", trials=3, failures=failures)
-    assert ended.code == 0, ended.err
-    assert [trial["parameters"][0]["value"] for trial in trials_of(ended)] == [1.0, 2.0, 3.0]
-
-
 def test_deleting_a_study_removes_its_trials_alone(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
-    first, second = (json.loads(tune("good", trials=2).out) for _ in range(2))
+    first, again, second = (
+        json.loads(tune("good", *key, trials=2).out)
+        for key in (["--idempotency-key=a1"], ["--idempotency-key=a1"], [])
+    )
+    assert first["name"] == again["name"] != second["name"], "a key makes one job"
     assert vtrain("hp-tuning-jobs", "delete", first["name"]).code == 0
     left = {path.name for path in (vtrain_home / "jobs").iterdir()}
     children = {trial["customJob"].rpartition("/")[2] for trial in second["trials"]}
@@ -321,12 +314,6 @@ def test_short_commands_take_a_tuning_job(tune: Tune, vtrain: Any) -> None:
     removed = vtrain("rm", "tune")
     assert removed.code == 0 and "Deleted HyperparameterTuningJob" in removed.err
     assert vtrain("ps", "--format=value(displayName)").out == ""
-
-
-def test_a_key_makes_one_tuning_job(tune: Tune) -> None:
-    first, again = (tune("good", "--idempotency-key=a1", trials=1) for _ in range(2))
-    assert json.loads(first.out)["name"] == json.loads(again.out)["name"]
-    assert "was submitted with this key before" in again.err
 
 
 def test_a_dry_run_makes_nothing_and_says_what_would_run(tune: Tune, vtrain_home: Path) -> None:

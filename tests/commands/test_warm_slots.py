@@ -284,19 +284,15 @@ def test_the_search_path_of_a_preloader_is_that_of_its_jobs(
     assert slots.log() == "warm False\n"
 
 
-@pytest.mark.parametrize("variable", ["HF_TOKEN=hidden", "STORE=https://me:hidden@example.com/"])
-def test_no_waiting_process_keeps_a_secret(slots: Slots, variable: str) -> None:
+def test_no_waiting_process_keeps_a_secret(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
     slots.make()
-    for _ in range(2):
-        assert slots.run(IS_WARM, "--wait", f"--env={variable}", "--allow-plaintext-secrets").code == 0
-        assert slots.log() == "warm False\n"
-    assert slots.preloaders() == [] and not (slots.home / "slots").exists()
-
-
-def test_the_password_of_a_proxy_stays_with_the_job(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A waiting process had it in its variables as long as the persistent resource was there."""
+    for variable in ("HF_TOKEN=hidden", "STORE=https://me:hidden@example.com/"):
+        for _ in range(2):
+            assert slots.run(IS_WARM, "--wait", f"--env={variable}", "--allow-plaintext-secrets").code == 0
+            assert slots.log() == "warm False\n"
+        assert slots.preloaders() == [] and not (slots.home / "slots").exists()
+    # the password of a proxy stays with the job
     monkeypatch.setenv("HTTPS_PROXY", "http://me:hidden-word@127.0.0.1:9")
-    slots.make()
     slots.warm()
     assert slots.run(f"{IS_WARM}print(os.environ['HTTPS_PROXY'][:11])", "--wait").code == 0
     assert slots.log() == "warm True\nhttp://me:h\n"
@@ -417,6 +413,8 @@ def test_a_killed_shim_ends_its_trainer(slots: Slots, running: list[int], tmp_pa
 
 
 def test_another_supervisor_finds_a_warm_replica(slots: Slots, running: list[int], tmp_path: Path) -> None:
+    (shown,) = json.loads(slots.vtrain("top", "@last", "--format=json").out)
+    assert shown["processes"] == 1, "a command runs beside a warm trainer"
     job = slots.vtrain("custom-jobs", "list", "--limit=1", "--format=value(name.basename())").out.strip()
     supervisor = living_supervisor(JobFolder(slots.home / "jobs" / job))
     assert supervisor > 1
@@ -428,13 +426,6 @@ def test_another_supervisor_finds_a_warm_replica(slots: Slots, running: list[int
     assert slots.log().count("begun") == 1 and slots.log().endswith("done\n")
 
 
-def test_a_command_runs_beside_a_warm_trainer(slots: Slots, running: list[int], tmp_path: Path) -> None:
-    shown = json.loads(slots.vtrain("top", "@last", "--format=json").out)
-    assert shown[0]["processes"] == 1
-    (tmp_path / "go").touch()
-    assert slots.vtrain("custom-jobs", "wait", "@last").code == 0
-
-
 def test_slots_are_those_of_their_home(slots: Slots, tmp_path: Path) -> None:
     slots.make()
     slots.warm()
@@ -443,20 +434,12 @@ def test_slots_are_those_of_their_home(slots: Slots, tmp_path: Path) -> None:
     wait_until(lambda: not _is_alive(preloader), patience=30)
 
 
-@pytest.mark.parametrize("modules", ["a b", "-x", "a..b", "1a", "a;b", "../x"])
-def test_names_that_are_no_modules(slots: Slots, modules: str) -> None:
-    refused = slots.vtrain(
-        *("persistent-resources", "create", "--persistent-resource-id=team", POOL.format(count=1)),
-        f"--preload={modules}",
-    )
-    assert (refused.code, "is not the name of a module" in refused.err) == (2, True)
-
-
-def test_a_service_keeps_no_modules(vtrain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_that_are_refused(vtrain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = ("persistent-resources", "create", "--persistent-resource-id=team", POOL.format(count=1))
+    for modules in ("a b", "-x", "a..b", "1a", "a;b", "../x"):
+        refused = vtrain(*line, f"--preload={modules}")
+        assert (refused.code, "is not the name of a module" in refused.err) == (2, True)
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
-    refused = vtrain(
-        *("persistent-resources", "create", "--persistent-resource-id=team", POOL.format(count=1)),
-        *("--preload=torch", "--backend=vertex", "--dry-run"),
-    )
+    refused = vtrain(*line, "--preload=torch", "--backend=vertex", "--dry-run")
     assert (refused.code, "--preload is for jobs on this machine" in refused.err) == (1, True), refused.err
