@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import vtrain.core.target as core_target
 from vtrain.backends import ServiceAccess
@@ -15,7 +15,6 @@ from vtrain.errors import ConfigError, NotFoundError, UnavailableError, UsageErr
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.codec import to_document
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
 from vtrain.messages.names import CUSTOM_JOB, DEFAULT_REGION, TUNING_JOB, ResourceKind
 from vtrain.messages.secrets import is_made_here, masked_document
 from vtrain.messages.structs import Resource
@@ -25,7 +24,9 @@ from vtrain.output.layout import in_columns
 from vtrain.output.terminal import on_one_line
 from vtrain.properties import property_flag, property_value, use_configuration
 from vtrain.settings import TRAINING_REGIONS, Choice
-from vtrain.staging import join_uri
+
+if TYPE_CHECKING:
+    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
 
 
 class CommandConsole(Console, Reporter):
@@ -151,6 +152,8 @@ def open_trial(common: CommonFlags, place: PlaceFlags, text: str, **about: Any) 
 
     `about` are arguments of `open_named`. Raises NotFoundError where there is no such trial.
     """
+    from vtrain.staging import join_uri
+
     word, _, number = text.rpartition("@")
     session, name = open_named(common, place, word or LAST, TUNING_JOB, **about)
     job = tuning_job(session, name)
@@ -164,6 +167,8 @@ def open_trial(common: CommonFlags, place: PlaceFlags, text: str, **about: Any) 
 
 def tuning_job(session: Session, name: str) -> HyperparameterTuningJob:
     """The tuning job of a name."""
+    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+
     job = session.jobs.get(name)
     assert isinstance(job, HyperparameterTuningJob)  # as the collection in the name says
     return job
