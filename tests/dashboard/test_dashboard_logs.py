@@ -133,6 +133,19 @@ def test_new_lines_come_while_the_job_runs_and_end_with_it(board: Board, tmp_pat
     assert "data-live" not in board.page(address)
 
 
+def test_a_progress_bar_is_seen_before_its_line_ends(board: Board, tmp_path: Path, vtrain: Any) -> None:
+    bar = r'"\r10%| |\r45%|# |", end=""'
+    program = WAITING.format(path=str(tmp_path / "go")).replace('"begun"', bar)
+    (tmp_path / "train.py").write_text(program)
+    made = vtrain("custom-jobs", "create", "--backend=process", "--display-name=bar", "--format=value(name)",
+                  f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
+    address = page_of(made.out.strip())
+    wait_until(lambda: re.search(r' unfinished"><time.*<span>45%\|# \|</span>', board.page(address)))
+    (tmp_path / "go").touch()
+    assert vtrain("custom-jobs", "wait", made.out.strip(), "--backend=local").code == 0
+    assert lines_of(board.page(address)) == ["45%|# |went on"] and "unfinished" not in board.page(address)
+
+
 def test_the_use_of_a_running_replica_is_shown(board: Board, tmp_path: Path, vtrain: Any) -> None:
     (tmp_path / "train.py").write_text(WAITING.format(path=str(tmp_path / "go")))
     made = vtrain("custom-jobs", "create", "--backend=process", "--display-name=live", "--format=value(name)",

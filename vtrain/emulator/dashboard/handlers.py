@@ -231,7 +231,7 @@ class Dashboard:
         document = {
             "html": as_bytes(self.pages.render("lines.html", log=view)).decode(),
             "cursor": view.cursor,
-            "count": len(view.lines),
+            "count": len(view.lines + view.unfinished),
             "more": view.more,
             "ended": states.has_ended(job.state),
         }

@@ -54,12 +54,14 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
     """Lines, and the cursor after them. With `more` the log goes on behind the cursor already.
 
-    `is_cut` says that there are lines before the first one. `trouble` is a sentence about a log that
-    cannot be read in full.
+    `unfinished` are lines that wait for their newline, such as progress bars, as they are now. `is_cut` says
+    that there are lines before the first one. `trouble` is a sentence about a log that cannot be read in
+    full.
     """
 
     lines: tuple[LogLine, ...]
     cursor: str
+    unfinished: tuple[LogLine, ...] = ()
     more: bool = False
     is_cut: bool = False
     trouble: str = ""
@@ -103,9 +105,15 @@ class LogReader:
 
     def read(self, request: LogRequest) -> LogView:
         """The lines. Raises NotFoundError for an unknown job, ConfigError for an invalid cursor."""
-        if request.cursor or request.from_start or request.text:
-            return self._forwards(request)
-        return self._tail(request)
+        is_forwards = request.cursor or request.from_start or request.text
+        view = self._forwards(request) if is_forwards else self._tail(request)
+        if view.more or request.text:
+            return view
+        cursor = unpacked(view.cursor)
+        query = LogQuery(name=request.name, task_name=request.replica, cursor=cursor, partial=True)
+        found = [entry for entry in self._reader.logs(query).entries if entry.partial]
+        unfinished = tuple(line for entry in found for line in _lines(entry, ""))
+        return msgspec.structs.replace(view, unfinished=unfinished)
 
     def text(self, name: str, replica: str) -> Iterator[bytes]:
         """The whole log as it is now, as text, a piece at a time; a line begins with its time and replica."""

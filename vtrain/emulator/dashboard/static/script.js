@@ -74,6 +74,7 @@ async function refreshLog(box, pause) {
 function addLines(box, page) {
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
   box.dataset.cursor = page.cursor;
+  for (const line of box.querySelectorAll(".unfinished")) line.remove();
   if (page.count) {
     box.insertAdjacentHTML("beforeend", page.html);
     for (const blank of document.querySelectorAll(".blank")) blank.remove();
