@@ -147,7 +147,8 @@ def put_files(home: Path) -> None:
     spec = CustomJobSpec(base_output_directory=GcsDestination(output_uri_prefix="gs://out/1"))
     job = CustomJob(name=name, display_name="digits", job_spec=spec, state="JOB_STATE_SUCCEEDED")
     (home / ".vtrain" / "buckets" / "out" / "1" / "model").mkdir(parents=True)
-    (home / ".vtrain" / "buckets" / "out" / "1" / "model" / "model.txt").touch()
+    for file in ("model.txt", "semi;rm", "semi$HOME", "semi", *(f"n{number:04}" for number in range(1100))):
+        (home / ".vtrain" / "buckets" / "out" / "1" / "model" / file).touch()
     document = msgspec.json.encode(to_document(job)).decode()
     fields = {"name": name, "collection": "customJobs", "state": job.state, "create_time": timestamp()}
     Store.open(home / ".vtrain").insert(Record(backend="process", document=document, **fields))
@@ -158,7 +159,9 @@ def put_files(home: Path) -> None:
     [
         (("show", "@", "last-"), ["@last-1"]),
         (("cp", "digits", ":"), ["model/"]),
-        (("cp", "@", "last", ":", "model/"), ["model/model.txt"]),
+        (("cp", "@", "last", ":", "model/m"), ["model/model.txt"]),
+        (("cp", "@", "last", ":", "model/n101"), [f"model/n101{number}" for number in range(10)]),
+        (("cp", "@", "last", ":", "model/s"), ["model/semi"]),  # a shell would run what follows `;`
     ],
 )
 def test_bash_offers_newest_jobs_and_their_files(

@@ -18,6 +18,7 @@ from lib.tuning_jobs import tuning_document
 from lib.vertex_service import VertexService
 from lib.waiting import wait_until
 
+from vtrain.commands.tuning_trials import run_line
 from vtrain.core.references import job_id
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.tuning.trial_record import readable_records
@@ -93,8 +94,8 @@ def test_the_best_trial_is_run_again_and_its_model_copied(vtrain: Any, folder: P
     assert "A trial is a job: vtrain logs demo@2\n" in vtrain("trials", "demo").err
     assert vtrain("cp", "demo@1:model/rate").code == 0 and (folder / "rate").read_text() == "1.0"
     assert vtrain("logs", "@last@2").out == vtrain("logs", "demo@best").out
-    assert vtrain("show", "@1", "--format=value(args.rate)").out == "1\n"
-    assert "has no trial 3.\n  $ vtrain trials " in vtrain("show", "demo@3").err
+    assert vtrain("show", "@last@1", "--format=value(args.rate)").out == "1\n"
+    assert "demo has no trial 3.\n  $ vtrain trials " in vtrain("show", "demo@3").err
     assert "The job has written no model that can be served" in vtrain("predict", "demo@1", REQUEST).err
     rerun = subprocess.run(
         [sys.executable, "-m", "vtrain", "rerun", "demo@2", "--", "--rate=5"],
@@ -104,6 +105,20 @@ def test_the_best_trial_is_run_again_and_its_model_copied(vtrain: Any, folder: P
         check=True,
     )
     assert "$ vtrain run train.py -- --how=stdout --rate=5\n" in rerun.stderr
+    assert vtrain("run", "train.py", "--display-name=demo@1", "--", "--how=stdout", "--rate=7").code == 0
+    assert vtrain("show", "demo@1", "--format=value(displayName)").out == "demo@1\n"  # it goes by that name
+    assert "has the name '@1'" in vtrain("rm", "@1").err
+
+
+def test_the_line_of_a_trial_names_what_it_runs_or_there_is_none() -> None:
+    create = ["hp-tuning-jobs", "create", "--config=study.yaml", "--local-package-path=."]
+    assert run_line(create) is None
+    assert run_line([*create, "--python-module=t"])[1:] == [
+        "--local-package-path=.",
+        "--python-module=t",
+        "--",
+    ]
+    assert run_line(["custom-jobs", "local-run"]) is None
 
 
 def test_a_study_that_measures_nothing_stops_after_its_first_trials(vtrain: Any, folder: Path) -> None:

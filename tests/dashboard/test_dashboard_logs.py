@@ -17,6 +17,7 @@ from vtrain.emulator.dashboard.log_view import packed
 
 pytestmark = pytest.mark.end_to_end
 
+LONG_BAR = "for number in range(9000):\n    print('\\r' + '#' * 99, end='')\nprint(' done')\n"
 MANY = "for number in range({count}):\n    print('line', number)\n"
 
 
@@ -61,6 +62,8 @@ def test_a_log_is_saved_as_text(board: Board, run: Any) -> None:
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
     lines = [line.split(" ", 2)[1:] for line in reply.body.decode().splitlines()]
     assert [text for replica, text in lines if replica == "worker0-0"] == [f"line {n}" for n in range(3000)]
+    lines = board.file(f"{run(LONG_BAR)}/log/text").body.decode().splitlines()
+    assert [line.split(" ", 2)[2] for line in lines if "worker0-0" in line] == [f"{'#' * 99} done"]
 
 
 FIRST_WAITS_FOR_SECOND = """

@@ -59,6 +59,18 @@ def test_of_a_bar_the_last_state_is_one_line(sink: TextSink, capfd: pytest.Captu
     assert [line.rpartition("\t")[2] for line in capfd.readouterr().out.split("\n")] == ["100%", "next", ""]
 
 
+def test_of_a_long_line_what_was_not_overwritten_is_kept(
+    sink: TextSink, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sink.show([entry(b"head\rJJJ", partial=True), entry(b"KKK", partial=True), entry(b"END")])
+    sink.show([entry(b"windows\r", partial=True), entry(b"")])
+    assert [line.rpartition("\t")[2] for line in capfd.readouterr().out.split("\n")] == [
+        "JJJKKKEND",
+        "windows",
+        "",
+    ]
+
+
 def test_bytes_that_are_not_utf8_are_replaced(sink: TextSink, capfd: pytest.CaptureFixture[str]) -> None:
     sink.show([entry(b"a\xffb")])
     assert capfd.readouterr().out.endswith("\ta\ufffdb\n")

@@ -172,7 +172,9 @@ def _sum_up(console: Console, documents: list[dict[str, Any]], search: Search, *
         nothing = "Nothing is removed: STATUS says why." if documents else "There is nothing to remove."
         console.status(nothing)
         if not documents and not search.kinds and search.home.exists():
-            newer = f"was {RECENT}" if search.older_than < FRESH_SECONDS else "is newer"
+            reasons = ["is newer"] * bool(search.older_than)
+            reasons += [f"was {RECENT}"] * (search.older_than < FRESH_SECONDS)
+            newer = " or ".join(reasons)
             console.progress(f"What {newer} stays. To remove that too:\n\n$ vtrain gc --all\n")
         return
     kept: dict[str, list[int]] = {}

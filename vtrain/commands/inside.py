@@ -15,7 +15,7 @@ from typing import BinaryIO
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
 from vtrain.commands.session import Session, open_named, open_trial
-from vtrain.core.references import LAST, TRIAL, command_about, ended_log_command, shown_name
+from vtrain.core.references import LAST, command_about, ended_log_command, names_trial, shown_name
 from vtrain.errors import (
     CommandError,
     ConfigError,
@@ -131,7 +131,7 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     if not files.source:
         raise UsageError("The name of the job is empty.", hint="For the newest one, write @last.")
     output = None
-    if TRIAL.fullmatch(text):
+    if names_trial(text):
         session, name, output = open_trial(common, place, text)
     else:
         session, name = open_named(common, place, text or LAST)

@@ -15,6 +15,7 @@ from vtrain.backends import HostBackend
 from vtrain.commands.job_lists import query_all
 from vtrain.commands.session import open_named, open_session
 from vtrain.errors import VtrainError, WaitTimeoutError
+from vtrain.flags.completion import beginning
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import ANY_JOB, MODEL, ResourceKind
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 
 MAX_JOBS = 50
 MAX_FILES = 100
+MOST_READ = 10_000
+"""Files and folders that are looked at for those."""
+_SAFE_PATH = re.compile(r"[\w.+=@%/-]+")
+"""A path in which no shell finds anything of its own: a trainer chose it."""
 _ONE_WORD = re.compile(r"[\w.][\w.-]*")
 PATIENCE = 3.0
 """Seconds that somebody who pressed TAB will wait for a service."""
@@ -74,14 +79,16 @@ def _with_names(found: Sequence[tuple[str, str, str]]) -> list[tuple[str, str]]:
     return [*ids, *reversed(names.items())]
 
 
-def files_of(job: str, folder: str, given: Mapping[str, Any]) -> list[str]:
-    """The paths in a folder of a job on this machine; none where it cannot be asked."""
+def files_of(job: str, begun: str, given: Mapping[str, Any]) -> list[str]:
+    """The paths in a job's folder on this machine that begin so; none where it cannot be asked."""
+    folder = begun.rpartition("/")[0]
     with suppress(VtrainError, OSError), _at_most(PATIENCE):
         session, name = open_named(*_flags(given), job)
         if isinstance(session.jobs, HostBackend):
             there = [root for root in session.jobs.folders(name, "") if root.is_folder(folder)]
-            found = [entry for root in there for entry in root.entries(folder, most=MAX_FILES)]
-            return sorted({entry.place + "/" * entry.is_folder for entry in found})[:MAX_FILES]
+            found = [entry for root in there for entry in root.entries(folder, most=MOST_READ)]
+            paths = {entry.place + "/" * entry.is_folder for entry in found}
+            return sorted(filter(_SAFE_PATH.fullmatch, beginning(paths, begun)))[:MAX_FILES]
     return []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -63,7 +64,11 @@ def rerun(
         from vtrain.commands.tuning_trials import run_line
         from vtrain.output.compared import words_of
 
-        words = (*split_line(run_line(words) or words)[0], "--", *words_of(made))
+        line = run_line(words)
+        if line is None:
+            hint = f"Its arguments: {shlex.join(words_of(made))}"
+            raise ConfigError("The line of its tuning job does not name what a trial runs.", hint=hint)
+        words = (*split_line(line)[0], "--", *words_of(made))
     words = with_arguments(words, remainder or ())
     if common.notify:
         words = ("--notify", *words)

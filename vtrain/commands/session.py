@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import vtrain.core.target as core_target
 from vtrain.backends import ServiceAccess
-from vtrain.core.references import LAST, TRIAL, command_about, shown_name
+from vtrain.core.references import command_about, names_trial, shown_name
 from vtrain.core.target import Reporter, Wish, choose_target
 from vtrain.errors import ConfigError, NotFoundError, UnavailableError, UsageError
 from vtrain.flags.grammar import join_lists
@@ -127,7 +127,7 @@ def open_named(
     trial as `JOB@3` or `JOB@best`. Of several jobs the newest is meant, or with `only_one` none. Raises
     ConfigError for a text that is no name or means several jobs, NotFoundError for a name that no job has.
     """
-    if CUSTOM_JOB.collection in kind.collections and TRIAL.fullmatch(text):
+    if CUSTOM_JOB.collection in kind.collections and names_trial(text):
         session, name, output = open_trial(
             common, place, text, about_running=about_running, only_one=only_one, console=console
         )
@@ -155,12 +155,12 @@ def open_trial(common: CommonFlags, place: PlaceFlags, text: str, **about: Any) 
     from vtrain.staging import join_uri
 
     word, _, number = text.rpartition("@")
-    session, name = open_named(common, place, word or LAST, TUNING_JOB, **about)
+    session, name = open_named(common, place, word, TUNING_JOB, **about)
     job = tuning_job(session, name)
     found = best_of(job) if number == "best" else [trial for trial in job.trials if trial.id == number]
     if not found:
         hint = f"$ {command_about(name, 'trials')}"
-        raise NotFoundError(f"{shown_name(name)} has no trial {number}.", hint=hint)
+        raise NotFoundError(f"{word} has no trial {number}.", hint=hint)
     base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
     return session, found[0].custom_job, join_uri(base, found[0].id) if base else ""
 

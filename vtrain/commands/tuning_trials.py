@@ -135,13 +135,13 @@ def best(job: NameFlag, place: PlaceFlags, common: CommonFlags) -> None:
 def run_line(typed: Sequence[str]) -> list[str] | None:
     """The words of `vtrain run` up to a trial's own arguments, from the line that made the tuning job.
 
-    None where another line made it.
+    None where another line made it, or a file says what a trial runs.
     """
     words, tail = split_line(typed)
     starts = [at for at, word in enumerate(words) if word in ("tune", "create")]
     if not starts:
         return None
-    kept, waiting = ["run"], iter(words[starts[0] + 1 :])
+    kept, waiting, flags = ["run"], iter(words[starts[0] + 1 :]), set()
     rows = {
         spelled: (row, group in _ABOUT_THE_TRAINER or spelled == "--backend")
         for group in groups_of(TuneLine)
@@ -153,11 +153,16 @@ def run_line(typed: Sequence[str]) -> list[str] | None:
         row, is_kept = rows.get(flag, (None, not word.startswith("-")))
         value = [next(waiting, "")] if row is not None and not row.is_switch and not equals else []
         kept += [word, *value] if is_kept else []
+        flags.add(flag if word.startswith("-") else "")
+    if "--config" in flags and not flags & _NAMING:
+        return None
     return [*kept, "--", *tail[1:]]
 
 
 _ABOUT_THE_TRAINER = (EntryFlags, TrainerFlags, ContainerFlags)
 """The flags of a tuning job that `vtrain run` takes too, and that decide how its trainer runs."""
+_NAMING = {"", "--script", "--python-module", "--module", "-m"}
+"""The flags that name what to run; the empty one is a script or a folder."""
 
 
 # live

@@ -49,8 +49,8 @@ LAST = "@last"
 """The newest job of this machine."""
 _NEWEST = rf"{LAST}(?:-([0-9]{{1,3}}))?"
 """The newest one, or that many before it."""
-TRIAL = re.compile(r".*@(?:best|[0-9]{1,6})")
-"""A trial of a tuning job, which is a job itself; without a name one of the newest."""
+_TRIAL = r".+@(?:best|[0-9]+)"
+"""A trial of a tuning job, which is a job itself."""
 MOST_CANDIDATES = 5
 """The jobs that the answer to an ambiguous name lists."""
 MOST_NAMESAKES = 1000
@@ -214,6 +214,11 @@ def find_reference(text: str, kind: ResourceKind, region: str) -> Reference:
     exact = tuple(job for job in found if job_id(job.name) == text)
     others = tuple({job.display_name: None for job in near if job.display_name})
     return Reference(text=text, jobs=exact or tuple(found), others=others)
+
+
+def names_trial(text: str) -> bool:
+    """Whether a word is `JOB@3` or `JOB@best`, and not the name of a job on this machine."""
+    return re.fullmatch(_TRIAL, text) is not None and not find_reference(text, ANY_JOB, "").jobs
 
 
 def jobs_here(*collections: str) -> dict[str, str]:

@@ -160,9 +160,10 @@ def jobs_of(*collections: str) -> Callable[[typer.Context, str], list[tuple[str,
     def offered(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         job, at, _ = incomplete.rpartition("@")
         if at:
-            newest = () if job else (("@last", "the newest"), ("@last-1", "the one before"))
-            best = ((f"{job}@best", "the best trial"),) if "customJobs" in collections else ()
-            return [each for each in (*newest, *best) if each[0].startswith(incomplete)]
+            offers = [("@last", "the newest"), ("@last-1", "the one before")]
+            if job:
+                offers = [(f"{job}@best", "the best trial")] if "customJobs" in collections else []
+            return [each for each in offers if each[0].startswith(incomplete)]
         found = ctx.obj.job_names().newest_jobs(collections, ctx.info_name or "", ctx.params)
         return [(name, text) for name, text in found if name.startswith(incomplete)]
 
@@ -180,8 +181,8 @@ def job_files(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     job, colon, path = incomplete.partition(":")
     if not colon:
         return custom_jobs(ctx, incomplete)
-    found = ctx.obj.job_names().files_of(job or "@last", path.rpartition("/")[0], ctx.params)
-    return [(f"{job}:{name}", "") for name in beginning(found, path)]
+    found = ctx.obj.job_names().files_of(job or "@last", path, ctx.params)
+    return [(f"{job}:{name}", "") for name in found]
 
 
 def models(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

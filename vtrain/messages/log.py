@@ -15,7 +15,7 @@ SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICA
 """`google.logging.type.LogSeverity`, whose numbers are hundreds."""
 MAX_ENTRY_BYTES = 256 * 1024
 """The largest entry, by Cloud Logging's own limit; longer lines are split."""
-_REDRAWING = re.compile(rb"\x1b\[[0-2]?K|\x1b\[\?25[hl]|\x08")
+_REDRAWING = re.compile(rb"\x1b\[[0-9]{0,3}[A-GK]|\x1b\[\?25[hl]|\x08")
 """The control sequences that redraw a line; programs also use the carriage return."""
 _BAR = re.compile(r"[0-9]%\s?\||[\u2501\u2588-\u258f]{3}|\[[=#>.-]{10,}\]")
 
@@ -90,6 +90,22 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
 def is_bar(line: str) -> bool:
     """Whether a line is a progress bar of tqdm, Rich, pip or Keras: on stderr, and no error."""
     return _BAR.search(line) is not None
+
+
+class LastStates:
+    """Entries as a terminal would show them at last; of a redrawn line that goes on, the last state waits."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str], bytes] = {}
+
+    def of(self, entry: LogEntry) -> bytes | None:
+        """The lines of the next entry; None where a later one has more of its only line."""
+        stream = (entry.task_name, entry.stream)
+        payload = self._waiting.pop(stream, b"") + entry.payload
+        if entry.partial and b"\r" in payload:
+            self._waiting[stream] = last_frame(payload)
+            return None
+        return last_states(payload)
 
 
 def last_states(lines: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from vtrain.messages.log import LogEntry, last_states
+from vtrain.messages.log import LastStates, LogEntry
 from vtrain.output.colours import Piece, Role, has_colours
 from vtrain.output.console import Console
 from vtrain.output.terminal import colour_prefix, in_width
@@ -158,6 +158,7 @@ class TextSink:
         self._open: tuple[str, str] | None = None
         self._second = -1
         self._stamp = b""
+        self._states = LastStates()
 
     def show(self, entries: Sequence[LogEntry]) -> None:
         if entries and (self._stderr or self._console.user_output):
@@ -173,10 +174,11 @@ class TextSink:
 
     def _lines(self, entry: LogEntry) -> bytes:
         """The entry's lines with their prefixes. A partial line is left open for its continuation."""
-        if entry.partial and b"\r" in entry.payload:
-            return b""  # of a line that is redrawn a later entry has the last state
+        payload = self._states.of(entry)
+        if payload is None:
+            return b""
         stream, prefix = (entry.task_name, entry.stream), self._prefix(entry)
-        body = last_states(valid_utf8(entry.payload))
+        body = valid_utf8(payload)
         if not self._multiline:
             body = body.replace(b"\n", b"\n" + prefix)
         head = b"" if self._open == stream else b"\n" * bool(self._open) + prefix

@@ -18,7 +18,7 @@ import msgspec
 from vtrain.backends.pager import log_pages
 from vtrain.emulator.dashboard.reader import JobReader
 from vtrain.errors import ConfigError, VtrainError
-from vtrain.messages.log import LogEntry, LogQuery, is_bar, last_states
+from vtrain.messages.log import LastStates, LogEntry, LogQuery, is_bar
 from vtrain.runtime.log.journal_reader import without_escapes
 from vtrain.times import from_nanoseconds
 
@@ -118,12 +118,14 @@ class LogReader:
     def text(self, name: str, replica: str) -> Iterator[bytes]:
         """The whole log as it is now, as text, a piece at a time; a line begins with its time and replica."""
         query = LogQuery(name=name, task_name=replica, limit=PAGE_BYTES)
-        until = time.time_ns()
+        until, states = time.time_ns(), LastStates()
         try:
             for page in log_pages(self._reader.logs, query):
                 for entry in page.entries:
                     head = f"{from_nanoseconds(entry.time)} {_label(entry)} ".encode()
-                    yield b"".join(head + line + b"\n" for line in last_states(entry.payload).split(b"\n"))
+                    shown = states.of(entry)
+                    lines = () if shown is None else shown.split(b"\n")
+                    yield b"".join(head + line + b"\n" for line in lines)
                 if page.entries and page.entries[-1].time > until:  # a log that grows faster than it is read
                     return
         except VtrainError as error:  # the job is deleted, and the answer has begun
