@@ -156,15 +156,16 @@ def test_cancel(gcloud: Gcloud, tmp_path: Path) -> None:
 
 
 def test_what_is_not_there(gcloud: Gcloud) -> None:
-    assert "NOT_FOUND" in gcloud("custom-jobs", "describe", "123", REGION, code=1)
     began = time.monotonic()
+    assert "NOT_FOUND" in gcloud("custom-jobs", "describe", "123", REGION, code=1)
+    asked_once = time.monotonic() - began
     assert "does not emulate" in gcloud("indexes", "list", REGION, code=1)
-    assert time.monotonic() - began < 20, "gcloud asked again"
+    assert time.monotonic() - began < 3 * asked_once + 15, "gcloud asked again"
 
 
 def test_a_project_is_set(gcloud: Gcloud) -> None:
     words = ["gcloud", "config", "set", "project", "demo"]
-    ended = subprocess.run(words, env=gcloud.clients, capture_output=True, text=True, timeout=20, check=True)
+    ended = subprocess.run(words, env=gcloud.clients, capture_output=True, text=True, timeout=120, check=True)
     assert "Updated property" in ended.stderr and "not found" not in ended.stderr
 
 
