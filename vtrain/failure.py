@@ -33,6 +33,7 @@ _RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
 _OWNER = re.compile(
     r"(?:/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*/(?!site-|dist-)|^<frozen |^(?=\w))([^/.>]+)"
 )
+"""The package that a frame belongs to; Cython names its files from the package on."""
 _MEANINGS = {
     0: "success",
     1: "an uncaught exception, or sys.exit(1)",

@@ -111,12 +111,17 @@ print("went on", flush=True)
 """
 
 
-def test_new_lines_come_while_the_job_runs_and_end_with_it(board: Board, tmp_path: Path, vtrain: Any) -> None:
-    (tmp_path / "train.py").write_text(WAITING.format(path=str(tmp_path / "go")))
+def begun(vtrain: Any, folder: Path, line: str = '"begun"') -> str:
+    """The name of a job that writes a line, and waits for the file `go`."""
+    (folder / "train.py").write_text(WAITING.format(path=str(folder / "go")).replace('"begun"', line))
     made = vtrain("custom-jobs", "create", "--backend=process", "--display-name=live", "--format=value(name)",
-                  f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
+                  f"--local-package-path={folder}", "--script=train.py")  # fmt: skip
     assert made.code == 0, made.err
-    address = page_of(made.out.strip())
+    return str(made.out.strip())
+
+
+def test_new_lines_come_while_the_job_runs_and_end_with_it(board: Board, tmp_path: Path, vtrain: Any) -> None:
+    address = page_of(begun(vtrain, tmp_path))
     wait_until(lambda: "begun" in lines_of(board.page(address)))
     # A replica may write before its job's row says that all of them have begun.
     wait_until(lambda: "Running" in board.page(address))
@@ -137,26 +142,20 @@ def test_new_lines_come_while_the_job_runs_and_end_with_it(board: Board, tmp_pat
 
 
 def test_a_progress_bar_is_seen_before_its_line_ends(board: Board, tmp_path: Path, vtrain: Any) -> None:
-    bar = r'"\r10%| |\r45%|# |", end=""'
-    program = WAITING.format(path=str(tmp_path / "go")).replace('"begun"', bar)
-    (tmp_path / "train.py").write_text(program)
-    made = vtrain("custom-jobs", "create", "--backend=process", "--display-name=bar", "--format=value(name)",
-                  f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
-    address = page_of(made.out.strip())
+    name = begun(vtrain, tmp_path, r'"\r10%| |\r45%|# |", end=""')
+    address = page_of(name)
     wait_until(lambda: re.search(r' unfinished"><time.*<span>45%\|# \|</span>', board.page(address)))
     (tmp_path / "go").touch()
-    assert vtrain("custom-jobs", "wait", made.out.strip(), "--backend=local").code == 0
+    assert vtrain("custom-jobs", "wait", name, "--backend=local").code == 0
     assert lines_of(board.page(address)) == ["45%|# |went on"] and "unfinished" not in board.page(address)
 
 
 def test_the_use_of_a_running_replica_is_shown(board: Board, tmp_path: Path, vtrain: Any) -> None:
-    (tmp_path / "train.py").write_text(WAITING.format(path=str(tmp_path / "go")))
-    made = vtrain("custom-jobs", "create", "--backend=process", "--display-name=live", "--format=value(name)",
-                  f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
-    address = page_of(made.out.strip())
+    name = begun(vtrain, tmp_path)
+    address = page_of(name)
     wait_until(lambda: re.search(r"<td class=\"number\">[\d.]+ MB now</td>", board.page(address)))
     (tmp_path / "go").touch()
-    assert vtrain("custom-jobs", "wait", made.out.strip(), "--backend=local").code == 0
+    assert vtrain("custom-jobs", "wait", name, "--backend=local").code == 0
 
 
 def test_a_log_whose_folder_is_gone(board: Board, vtrain_home: Path) -> None:

@@ -42,7 +42,7 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
         show_markdown(filled(page, root))
     elif "/" in word:
         last, names = word.rpartition("/")[2], {name.partition("/")[2]: name for name in topics()}
-        near = (*(pages_about(last) if last else ()), names.get(nearest(last, names)))[0]
+        near = next(iter(pages_about(last)), names.get(nearest(last, names))) if last else ""
         hint = f"Did you mean {near}?" if near else _ALL_PAGES
         raise UsageError(f"There is no page {word!r}.", hint=hint)
     elif flags.words == COMMON_FLAGS:

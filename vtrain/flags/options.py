@@ -44,11 +44,9 @@ COMMAND = "COMMAND"
 """The remainder of a command that runs another program."""
 REGION_HELP = "Region of Vertex AI. Local backends need none."
 NAMES = "Id or full name. On this machine also the id's first digits, the display name, or @last"
-MANY_NAMES = (
-    "Ids or full names. On this machine also the id's first digits, the display name, or @last. A trial is "
-    "JOB@3 or JOB@best."
-)
-"""The names that a job may be called by."""
+"""The names that a resource may be called by."""
+TRIAL_NAMES = "A trial is JOB@3 or JOB@best."
+MANY_NAMES = f"{NAMES.replace('Id or full name', 'Ids or full names')}. {TRIAL_NAMES}"
 
 
 class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,9 +165,7 @@ class PipelineFlag(NameFlag, frozen=True):
 class NewestFlag(NameFlag, frozen=True):
     """The name of a job, for the short commands that may go without."""
 
-    job: str = argument(
-        "[JOB]", f"{NAMES} (default). A trial is JOB@3 or JOB@best.", default="@last", offer=any_jobs
-    )
+    job: str = argument("[JOB]", f"{NAMES} (default). {TRIAL_NAMES}", default="@last", offer=any_jobs)
 
 
 class JobsFlag(FlagGroup, frozen=True):
